@@ -1,4 +1,4 @@
-"""Estimates that were measured and not built, compared with those that results contain.
+"""Estimates that were measured but not adopted, compared with those that results contain.
 
 A small share: the interval by likelihood ratios with the share between 0 and 1 (Feldman, Cousins
 1998), and the least mean width that any valid set can have (Pratt 1961), compared with the interval
@@ -7,7 +7,7 @@ of results, cut to 0 and 1.
 Values of a label: shrunk towards their mean, with robust empirical Bayes intervals (Armstrong,
 Kolesár, Plagborg-Møller 2022, "Robust empirical Bayes confidence intervals", Econometrica 90(6)).
 They promise 95 % on average over the values, for many values. With few, the average is lower. One
-value that differs from all others, such as a release that crashes, is missed almost always.
+value that differs from all others, such as a release that crashes, is almost always missed.
 """
 
 from __future__ import annotations

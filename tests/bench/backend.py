@@ -120,7 +120,7 @@ def uploads(address: str, folder: Path) -> Iterator[Measurement]:
 
 
 def sent(client: Client, survey: str, today: date, reports: int) -> tuple[float, float]:
-    """Return the seconds and the CPU seconds of one report of many people."""
+    """Return the elapsed and CPU seconds per report, for the reports of many people."""
     client.consent(True)
     client._uploader.stop(10.0)
     round_ = (today - date(1970, 1, 1)).days

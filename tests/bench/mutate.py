@@ -257,7 +257,7 @@ class Copy:
 
 
 def listed_faults(only: str = "") -> list[Listed]:
-    """Return the listed faults; exit if a text is not in the sources once, or a test is missing.
+    """Return the listed faults; exit unless each text occurs once and each test exists.
 
     >>> len(listed_faults()) > 150
     True

@@ -1,7 +1,7 @@
 """Process of one machine among many that share a state: `python -m tests.client.shared_state ...`.
 
 It answers for people in random order, all surveys of a person at the same time, and repeats this
-until each call was decided. Each draw of noise adds a byte to a file, which outlives a kill.
+until every call has been decided. Each draw of noise adds a byte to a file, which outlives a kill.
 """
 
 from __future__ import annotations

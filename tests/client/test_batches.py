@@ -183,7 +183,7 @@ def test_each_report_settles_by_itself(server: Counting, backend: Callable[..., 
 def test_people_s_order_in_a_body_is_random(
     server: Counting, backend: Callable[..., Client]
 ) -> None:
-    """A chance of 1 in 20! ≈ 4e-19 for an order of the answers."""
+    """The order of the answers has a probability of 1 in 20! ≈ 4e-19."""
     publish(server, "one")
     client = backend()
     answer_all(client, 20, "one")

@@ -37,7 +37,7 @@ from tests.eventually import PATIENCE, eventually
 from tests.server.postgres import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
-SLOW = 12 * LOCK_WAIT_SECONDS  # for a busy machine; without a limit, a call waits 10 s or for ever
+SLOW = 12 * LOCK_WAIT_SECONDS  # for a busy machine; without a limit, a call waits 10 s or forever
 SHARED: dict[str, Any] = {"state_key": STATE_KEY}  # with the database, the state of a client
 
 
@@ -395,7 +395,7 @@ def public_calls(client: Client) -> Iterator[tuple[str, object, float]]:
 def test_a_database_that_does_not_answer_harms_no_call(
     script: Script, cluster: Cluster, failure: str
 ) -> None:
-    """No call raises, nor waits for much longer than a quarter second."""
+    """No call raises an error, or waits for much longer than a quarter second."""
     silent = socket.create_server(("127.0.0.1", 0))
     port = silent.getsockname()[1]
     if failure == "nobody there":

@@ -45,7 +45,7 @@ def crowd() -> list[dict[str, Any]]:
 
 
 def send(url: str, token: str, identifier: str, survey: Survey, people: list[Any]) -> None:
-    """Send the reports of these people in one envelope, as an app server may."""
+    """Send the reports of these people in one envelope, as an app server can."""
     draw = random.Random(12).getrandbits
     payload = b"".join(
         encode_report(survey, survey.report(answers, draw).symbols) for answers in people

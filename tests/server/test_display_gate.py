@@ -219,7 +219,7 @@ def test_check_states_how_many_reports_an_estimate_needs() -> None:
         reports_needed(asked, at_worst(asked.questions[0], read._replace(any_time=looks)))
         for looks in (False, True)
     )
-    both = f"; shown from {early:,} reports, or from {needed:,} once the round is final: before,"
+    both = f"; shown from {early:,} reports, or from {needed:,} once the round is final: until"
     assert both in "\n".join(describe(asked))
     once = until_spring(BIT, show_when=TEN, looks="once")
     needed = reports_needed(once, at_worst(once.questions[0], final_reading("once")))

@@ -108,8 +108,9 @@ def test_a_second_wave_finds_the_median_of_an_exponential_more_precisely(
 ) -> None:
     """Waves of 6,000 and 14,000 people, instead of 20,000 who are asked once, on [0, 10].
 
-    The interval of the second wave covers the median of its people, and as they are other people
-    also that of the population. Twin: the interval of the median is not that of another quantile.
+    The interval of the second wave covers the median of its people and, because they are other
+    people, that of the population. Twin: the interval of the median is not that of another
+    quantile.
     """
     rng, first = np.random.default_rng(6), number(0, 10, epsilon)
     once, twice, misses = list[float](), list[float](), np.zeros(3, int)

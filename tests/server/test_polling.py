@@ -34,7 +34,7 @@ RANDOM = re.compile(
 )
 PLATFORMS = ("linux", "mac")
 QUESTIONS = BIT + texts.choice(("a", "b", "c")) + texts.label("platform", values=PLATFORMS)
-BLOCK = DEFAULT_STEP // 2  # the server considers a step each time that so many have arrived
+BLOCK = DEFAULT_STEP // 2  # the server considers a step each time this many have arrived
 Report = tuple[tuple[int, int], str]  # symbols and label
 
 
@@ -96,7 +96,7 @@ def readable(
 def polled(
     folder: Path, reports: Sequence[Report], capsys: pytest.CaptureFixture[str], *, steps: bool
 ) -> list[list[str]]:
-    """Return what is readable after each report, and once the round is final."""
+    """Return everything readable after each report, and after the round is final."""
     with world(folder, NOON, public_pages=True, steps=steps) as here:
         asked, events = here.publish(survey(QUESTIONS)), list[Event]()
         rule = SurveyRule(survey="app-health", when="crashed > 40 %")
@@ -116,7 +116,7 @@ def test_what_is_readable_depends_only_on_the_counts_at_the_steps(
 ) -> None:
     """Two histories with the same counts after each block read the same after each report.
 
-    Without steps, they read the same only after each block: so the comparison sees reports.
+    Without steps, they read the same only after each block, so the comparison can detect reports.
     """
     blocks = 9 if steps else 1
     one, other = (

@@ -1,4 +1,4 @@
-"""Steps: nobody can compute the counts of fewer reports than a step from what is released.
+"""Steps: no one can compute counts of fewer reports than a step from the released counts.
 
 The tests enumerate all short histories of reports, and for each all sets of reports whose counts
 follow from the released ones by adding and subtracting.
@@ -125,7 +125,7 @@ class Node:
 
 @pytest.mark.parametrize("case", CASES)
 def test_no_computable_set_has_fewer_reports_than_a_step(case: str) -> None:
-    """Only the complete counts of a final round reveal fewer, and then of the whole round."""
+    """Only the complete counts of a final round can reveal fewer: those of the whole round."""
     questions, reports, length, nodes = CASES[case]
     asked = replace(survey(questions), step=STEP, asks_one="one of two" in case)
     limit = 2 if "open" in case else 1_000

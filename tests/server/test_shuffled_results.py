@@ -115,7 +115,7 @@ def final_results(here: World, asked: PublishedSurvey) -> Results:
 
 @pytest.mark.parametrize("reports", [30, 60])
 def test_crowds_are_not_stated_before_a_round_is_final(here: World, reports: int) -> None:
-    """The size of a batch that is arriving would show each report."""
+    """The growing size of an arriving batch would show each report."""
     asked = here.publish(survey(BIT, sealed_to=PUBLIC))
     send(here, asked, {b"one": reports})
     selected = RoundSelection(683, 683)

@@ -62,7 +62,7 @@ def test_crossings_of_wang_2019_are_reproduced() -> None:
     (6, 0.04742587), (7, 0.02931223),
 ])  # fmt: skip
 def test_worst_errors_of_zheng_2025_are_reproduced(epsilon: float, published: float) -> None:
-    """The absolute error of OPM is largest at the ends. Twin: the squared error is another one."""
+    """The absolute error of OPM is largest at the ends. Twin: the squared error is different."""
     errors = [baselines.optimal_error(epsilon, x) for x in np.linspace(0, 1, 101)]
     assert max(errors) == pytest.approx(published, rel=2e-7)
     assert baselines.optimal_error(epsilon, 0.0, 2) != pytest.approx(published, rel=0.1)

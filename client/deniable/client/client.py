@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Replaced(TypedDict, total=False):
-    """Clocks, noise and network that a test replaces."""
+    """Clocks, noise and network, which tests can replace."""
 
     now: Callable[[], datetime]
     draw: Draw
@@ -70,10 +70,10 @@ class Client(Person):
                  sees an address; a survey that is not sealed is then refused
     allow_ci     answer also in continuous integration, whose runs are not people
     labels       public properties, like {"version": "3.0.1"}; never set one from an answer
-    state_key    with a database: the secret key, 64 hex digits, of the hashes under which it knows
-                 people; the same on every machine, and kept outside the database. If left out, it
+    state_key    with a database: the secret key (64 hex digits) that hashes people's ids.
+                 It is the same on every machine, and is kept outside the database. If left out, it
                  is read from the variable DENIABLE_STATE_KEY
-    token        an app token of the server, for a backend: reports of many people leave in batches
+    token        an app token of the server: a backend sends the reports of many people in batches
 
     Tests replace the clocks `now` and `monotonic`, the noise `draw`, and the network `transport`.
 

@@ -222,7 +222,7 @@ class AnswerPipeline:
     def _keep_forecast(
         self, db: Transaction, call: Call, found: Found, result: ChargedRound | Outcome
     ) -> None:
-        """Store what follows from a charge, or from a new list. No other call writes."""
+        """Store the effects of a charge, or of a new list. No other call writes."""
         survey, first, days = found.survey, result.round, list[survey_cache.ForecastDay]()
         seen = self._surveys.seen(db)
         basis, listed = self._basis(db, call, seen), self._surveys.listed(seen.kept, call.wanted)

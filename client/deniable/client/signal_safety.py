@@ -3,7 +3,7 @@
 Python runs signal handlers on the main thread, between any two instructions. A handler that raises
 (Ctrl-C, Celery's soft time limit) could leave a lock taken and a transaction open. So a call from
 the main thread runs on a thread of its own, and the main thread waits for it in one system call.
-An interrupted caller gets the exception at once, and the call ends normally behind it.
+An interrupted caller gets the exception immediately, and the call completes in its thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 
 class LockWait:
-    """Time that one call may still wait for locks and databases, over all its transactions."""
+    """Remaining time that one call may wait for locks and databases, in all its transactions."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self.rest = LOCK_WAIT_SECONDS if seconds is None else seconds

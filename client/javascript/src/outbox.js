@@ -169,7 +169,7 @@ export class Outbox {
     return this.#post(name, bytes, bytes.length <= MAX_KEPT_BYTES);
   }
 
-  /** Count an attempt, and return whether nobody else did. @param {string} name @param {number} number */
+  /** Count an attempt, and return whether no one else did. @param {string} name @param {number} number */
   #count(name, number) {
     const due = this.#now() + DAY + uniform(DAY / 2);
     return this.#storage.create(`try-${name}-${number}`, { due });

@@ -51,7 +51,7 @@ export const ENGLISH = {
   late_change:
     "Later answers in these rounds are not reported, so the reports do not reveal whether or when an answer changed. A change shows in the next report at the earliest. It costs its ε there.",
   linked:
-    "The reports of these rounds are equal, with up to {bits} bits. Assume that anyone who sees them can link those of one device. They reveal no more about your answers.",
+    "The reports of these rounds are equal, with up to {bits} bits. Assume that anyone who sees them can link those of one device. They reveal nothing else about your answers.",
   not_linked:
     "The reports of these rounds are equal, and at most {reports} different ones are possible. So many other devices send the same ones.",
   clear: "Sent in clear with each report: {names}.",
@@ -61,7 +61,7 @@ export const ENGLISH = {
   address:
     "While a report arrives, the server sees the network address of this device. So it can tell that you take part.",
   sealed:
-    "Only the server can open a report. If the app uses a relay, then the relay sees the network address instead of the server. It can tell which survey and round the report is for.",
+    "Only the server can open a report. If the app uses a relay, then the relay, not the server, sees the network address. It also learns the survey and round of the report.",
   one_day: "one day",
   days: "{days} days",
   kept:

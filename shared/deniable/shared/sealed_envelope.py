@@ -118,7 +118,7 @@ def marks_of(identifier: str, survey: Survey, now: datetime) -> dict[bytes, int]
 
 
 def sealed_bytes(packed_bytes: int) -> int:
-    """Return the length of an envelope of this length after it has been sealed."""
+    """Return the length of an envelope after sealing, from its length before."""
     return next(size for size in SIZES if size >= packed_bytes) + OVERHEAD
 
 

@@ -126,7 +126,8 @@ def test_steps_are_located() -> None:
 def test_drift_up_to_the_stated_change_is_no_change_and_more_is() -> None:
     """A share that rises by 1 point a day, with exact answers and no noise.
 
-    Without noise, the statistic is largest: no drift of 1 point is ever listed at a stated 1 point.
+    Without noise, the statistic is largest: a drift of 1 point is never listed if 1 point is
+    stated.
     """
     steady = np.array([0.1 + 0.01 * day for day in range(60)])
     reports = np.full(len(steady), 10_000_000)

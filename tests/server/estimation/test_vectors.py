@@ -295,7 +295,7 @@ def test_limits_that_use_the_observed_spread_miss_a_few_people() -> None:
 def test_the_variance_of_pooled_vectors_counts_the_same_people_in_all_rounds() -> None:
     """Sixteen rounds of the same hundred people, half of whom point each way.
 
-    Their noise averages out, and the sampling does not. Twin: as if they were 1,600 people.
+    Their noise averages out, but their sampling error does not. Twin: treat them as 1,600 people.
     """
     runs, rounds, people = 1_000, 16, 100
     away = np.random.default_rng(3).binomial(people, 0.5, runs)

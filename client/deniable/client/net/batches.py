@@ -1,9 +1,9 @@
 """Batches: bodies with the reports of many people, for a backend that has an app token.
 
-A body holds reports of one survey and round, so it has no two of one person. Each report waits for
-its own random moment (state/outbox.py), so one person's reports of two surveys leave in different
-bodies, at independent moments. The order in a body is shuffled. All bodies use one connection,
-because the server knows that they come from the same backend.
+A body holds reports of one survey and round, so no two of them are from the same person. Each
+report waits for its own random moment (state/outbox.py), so one person's reports of two surveys
+leave in different bodies, at independent moments. The order in a body is shuffled. All bodies use
+one connection, because the server knows anyway that they come from the same backend.
 
 Taking a batch reserves its reports for some seconds, so that no other process sends them too. The
 server's reply settles each report separately. If the server refuses a body as a whole, smaller
@@ -56,7 +56,7 @@ class Batches:
         return batch
 
     def send(self, batch: list[QueuedEnvelope]) -> list[DeliveryResult]:
-        """Send a body and settle its reports. Return the different results."""
+        """Send a body and record the outcome of each report. Return the distinct results."""
         results = self._exchange(batch)
         members: dict[DeliveryResult, list[QueuedEnvelope]] = {}
         for envelope, result in zip(batch, results, strict=True):

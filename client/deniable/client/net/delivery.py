@@ -47,7 +47,7 @@ def delivery_result(reply: Reply) -> DeliveryResult:
 def batch_results(reply: Reply, count: int) -> list[DeliveryResult]:
     """Interpret a reply to a body of several envelopes with one report each, envelope by envelope.
 
-    Without exactly one outcome for each envelope, none is settled.
+    Unless the reply has exactly one outcome for each envelope, no envelope is settled.
     """
     if reply.status != 200:
         return [delivery_result(reply)] * count

@@ -129,7 +129,7 @@ class HttpTransport:
 
 
 class AppTransport(HttpTransport):
-    """HTTP of a backend with an app token. Its requests share a connection while they succeed."""
+    """HTTP of a backend with an app token. Requests share a connection until one fails."""
 
     _max_reply_bytes = MAX_BATCH_REPLY_BYTES
 
@@ -151,7 +151,7 @@ class AppTransport(HttpTransport):
     def request(
         self, method: str, path: str, body: bytes | None, content_type: str | None, timeout: float
     ) -> Reply:
-        """Send a request, and once more if the server had closed the idle connection."""
+        """Send a request. Retry once if the server has closed the idle connection."""
         reused, arguments = self._kept is not None, (method, path, body, content_type, timeout)
         try:
             return super().request(*arguments)

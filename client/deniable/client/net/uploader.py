@@ -96,9 +96,9 @@ class Uploader(ForkAware):
         relay: Transport | None,
         batches: Batches | None = None,
     ) -> None:
-        """Prepare to send sealed envelopes through the relay, or all in batches, if there are any.
+        """Prepare to send sealed envelopes through `relay`, or all in `batches`, if given.
 
-        Where many reports come together, the thread gathers them for a while.
+        If batches are sent or the state is shared, the thread gathers reports for a while.
         """
         self._state, self._transport, self._relay = state, transport, relay
         self._batches = batches
@@ -306,7 +306,7 @@ class Uploader(ForkAware):
         return min(results, key=lambda result: result.settled is not None)
 
     def _take(self) -> list[QueuedEnvelope] | QueuedEnvelope | float | None:
-        """Return an envelope or a batch whose try is counted, on disk if it is the first try.
+        """Return an envelope or a batch, after counting its try; a first try is counted on disk.
 
         A draft is frozen in the same transaction, and its slot is zeroed right after it.
         """

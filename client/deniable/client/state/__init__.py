@@ -51,7 +51,7 @@ class Transaction(Protocol):
     ) -> Rows: ...
 
     def lock(self, person: bytes) -> None:
-        """Let no other transaction that writes use this person's rows until this one ends."""
+        """Keep other writing transactions from this person's rows until this one ends."""
 
     def people_key(self) -> bytes:
         """Return the key of the hashes under which people are stored."""
@@ -60,7 +60,7 @@ class Transaction(Protocol):
         """Return the number of charges of all people; 0 where no marker records them."""
 
     def expired(self, table: str) -> str:
-        """Return the condition of the rows that have expired, and are deleted together."""
+        """Return the SQL condition of the expired rows that are deleted together."""
 
     def new_number(self) -> int | None:
-        """Return the number of a new row of the outbox; None lets the database choose it."""
+        """Return the number for a new row of the outbox, or None to let the database choose it."""

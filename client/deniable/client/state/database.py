@@ -70,7 +70,7 @@ BLOCKED = BUSY | {
 
 
 class SqliteTransaction(sqlite3.Connection):
-    """A connection inside a transaction, with what it has verified while it is open."""
+    """A connection inside a transaction, with the ledgers that it has verified while it is open."""
 
     today, reserving, normal_delay, numbered = date.min, "", 0.0, "TRUE"
     erased = True  # the -wal file may hold deleted rows: a killed process can leave them there

@@ -336,7 +336,7 @@ def due_batch(
 def reserve(
     db: Transaction, batch: Sequence[QueuedEnvelope], now: datetime, seconds: float
 ) -> None:
-    """Count a try of each envelope, and let no other process send it for some seconds."""
+    """Count a try of each envelope, and reserve it for this process for some seconds."""
     until = now.timestamp() + seconds
     for part, holders in _parts(batch):
         query = f"UPDATE outbox SET tries = tries + 1, earliest = ? WHERE number IN ({holders})"  # noqa: S608
@@ -356,7 +356,7 @@ def release(db: Transaction, batch: Sequence[QueuedEnvelope], tried: bool) -> No
 def finish_batch(
     db: Transaction, batch: Sequence[QueuedEnvelope], delivery: Delivery, detail: str = ""
 ) -> None:
-    """Record the fate of envelopes of one survey and round, and delete them."""
+    """Record the outcome of envelopes of one survey and round, and delete them."""
     for part, holders in _parts(batch):
         query = f"DELETE FROM outbox WHERE number IN ({holders})"  # noqa: S608 - placeholders
         db.execute(query, [envelope.number for envelope in part])
@@ -365,7 +365,7 @@ def finish_batch(
 
 
 def _parts(batch: Sequence[Item]) -> Iterator[tuple[Sequence[Item], str]]:
-    """Yield parts for one statement each, with a placeholder for each envelope."""
+    """Yield the envelopes in parts, one for each statement, with a placeholder per envelope."""
     for start in range(0, len(batch), MAX_PART):
         part = batch[start : start + MAX_PART]
         yield part, ", ".join("?" * len(part))
@@ -376,7 +376,7 @@ def _is_last_try(envelope: QueuedEnvelope) -> bool:
 
 
 def _due_after_try(envelope: QueuedEnvelope, now: datetime) -> float:
-    """Return when an envelope is due after a try: after many, on the next day."""
+    """Return when an envelope is due after a try: the next day, if it has had many tries."""
     if not _is_last_try(envelope):
         return envelope.due
     return now.timestamp() + uniform(DAY_SECONDS, 1.5 * DAY_SECONDS)

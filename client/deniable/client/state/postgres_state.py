@@ -13,8 +13,8 @@ round and no earlier quarter.
 
 A person is stored under a hash whose key is not in the database. The database holds a hash of that
 key, and refuses a machine with another key, which would give everyone a second budget. Rows have no
-time, and no number that counts over all people. Those of one person are numbered, for the seals of
-the ledger.
+time, and no number that counts over all people. The rows of one person are numbered, because the
+seals of the ledger need it.
 
 A database keeps old versions of a row: in dead rows, its log, backups and standbys. So no report
 that may still change is kept here.
@@ -62,7 +62,7 @@ KEY_FIX = (
 FORM = "postgresql://USER@HOST:PORT/DATABASE"
 TLS_MODES = ("require", "verify-ca", "verify-full")
 TLS_FIX = "state: a database on another machine needs TLS; write sslmode=verify-full in its address"
-OTHER_KEY = "{} was begun with another state key; use the same key on every machine"
+OTHER_KEY = "{} was created with another state key; use the same key on every machine"
 OTHER_VERSION = "{} holds another version's state; use the version of deniable that wrote it"
 VERSION = "1"
 MAX_CONNECTIONS = 4  # of one process
@@ -117,7 +117,7 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):  # Any: PostgreSQL's kin
         return warnings
 
     def __del__(self, *_: object) -> None:
-        """Warn of nothing: a process ends, or a forked child drops what its parent still uses."""
+        """Do not warn: a process ends, or a forked child drops what its parent still uses."""
 
     def wait(self, gen: PQGen[RV], interval: float = 0.0, timeout: float | None = None) -> RV:  # noqa: ARG002 - psycopg's own wait has no such limit
         begin, lock_wait = time.monotonic(), self.lock_wait
@@ -142,11 +142,11 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):  # Any: PostgreSQL's kin
 
 
 class NoState(StoreUnusable):
-    """Raised if the database holds no tables of ours yet."""
+    """Raised if the database does not hold the client's tables yet."""
 
 
 class PostgresTransaction:
-    """One transaction of a connection."""
+    """Transaction on one connection."""
 
     erased, reserving = False, "FOR UPDATE OF outbox SKIP LOCKED"
     numbered = "person = :person"
@@ -208,7 +208,7 @@ class PostgresState(State):
         super().__init__(now or self._database_time)
 
     def remake(self) -> None:
-        """Open new connections in a forked child: the others remain its parent's."""
+        """Open new connections in a forked child: the existing ones belong to its parent."""
         self._pool = _Pool(self._connect)
         if self._made_by != os.getpid():
             self._postponed, self._made_by = [], os.getpid()  # the parent writes and sends them
@@ -394,7 +394,7 @@ class _Pool:
 
 @lru_cache(maxsize=MAX_STATEMENTS)
 def _translated(query: str) -> bytes:
-    """Write SQLite's placeholders as psycopg's."""
+    """Replace SQLite's placeholders with psycopg's."""
     return _PLACEHOLDER.sub(lambda m: f"%({m[1]})s" if m[1] else "%s", query).encode()
 
 
@@ -450,7 +450,7 @@ def _is_local(host: str) -> bool:
 
 @contextmanager
 def _as_unusable(address: str) -> Iterator[None]:
-    """Raise every error of the database as StoreUnusable, without details that may quote rows."""
+    """Raise any database error as StoreUnusable, without details that could quote rows."""
     try:
         yield
     except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""The protocol of a state: what the rest of the client needs of the place that keeps it."""
+"""Protocol of a state: the operations that the rest of the client needs from it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StateBlocked(StoreUnusable):
 class State(ForkAware):
     """State of one install, or of all people of a web app.
 
-    address    where it is, for people; without a password
+    address    its location, as shown to people; without a password
     folder     the folder, if it is on this machine
     is_shared  whether several machines use it, in a database that keeps old versions of rows
     drafts     the file of reports that may still change, unless it is shared
@@ -57,7 +57,7 @@ class State(ForkAware):
 
     @property
     def begun(self) -> bool:
-        """True once anything has been stored, and where that cannot be known."""
+        """True once anything has been stored, or if that cannot be known."""
         raise NotImplementedError
 
     @property
@@ -72,7 +72,7 @@ class State(ForkAware):
         raise NotImplementedError
 
     def read(self) -> AbstractContextManager[Transaction]:
-        """Show the block one snapshot. This waits for no writer, and writes nothing."""
+        """Let the block read one snapshot. This does not wait for writers, and writes nothing."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class State(ForkAware):
     def postpone(self, identity: Identity, write: Write) -> None:
         """Keep a report in memory while others hold the database; the uploader writes it later.
 
-        It was charged, so giving up would lose it. Its owner's withdrawal drops it.
+        The report was charged, so giving up would lose it. It is dropped if its owner withdraws.
         """
         self._postponed.append((identity, write))
 

@@ -205,7 +205,7 @@ def relay_arguments(parser: ArgumentParser) -> None:
         "--app-tokens",
         type=Path,
         metavar="FILE",
-        help="tokens, one a line, of apps that send for many people from one address: "
+        help="tokens, one per line, of apps that send for many people from one address: "
         "--per-network does not apply to them",
     )
     parser.add_argument(

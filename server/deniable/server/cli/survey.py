@@ -60,7 +60,7 @@ def arguments(parser: ArgumentParser) -> None:
     for action in (check, publish):
         action.add_argument("file", type=Path, metavar="FILE", help="the survey, in TOML")
     next_ = actions.add_parser(
-        "next", help="draft the survey to ask now, by the final results of another"
+        "next", help="draft the survey to ask now, from the final results of another"
     )
     _add_choices(next_)
     show_ = actions.add_parser(

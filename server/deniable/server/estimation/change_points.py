@@ -17,8 +17,8 @@ the probability that any comparison, of any two windows, at any look, is wrong i
 the noise of different reports is independent even if the same people answer in many rounds.
 
 If the true values may move by at most M from one round to the next, those of the two windows differ
-by at most M times the distance of their reports' mean rounds. D is reduced by that much, so only
-drift beyond M counts as a change.
+by at most M times the distance between their reports' mean rounds. D is reduced by that much, so
+only drift beyond M counts as a change.
 
 The narrowest windows that differ locate a change; the search then continues on both sides of it.
 

@@ -15,12 +15,12 @@ Q, increased by z² (along - across) / n, the limits are the two solutions of [2
 
     |y - μ|  =  z √((Q - μ²) / n),       moved outward by  max(1, (z² - 1) / 3) s / n
 
-So they hold if a few people who point elsewhere were not seen. As for counts, the second term
-allows for skewness, with s = √(3 along) (1 + gain) / 2, at most (1 + gain) / 2, for half of the
-largest usual change by one report. A factor 1 + (z² + 1) / (4 n) of z, Student's to first order,
-allows for the error of Q. With fewer than FEWEST reports the limits are -1 and 1. All codewords
-have length one, so (1 - |mean codeword|^2) / ((n - 1) gain^2) is unbiased for the squared error of
-the whole vector, whose expectation is at most 1 / (n gain^2).
+The limits hold even if a few people who point elsewhere were not sampled. As for counts, the second
+term allows for skewness, with s = √(3 along) (1 + gain) / 2, at most (1 + gain) / 2, for half of
+the largest usual change by one report. A factor 1 + (z² + 1) / (4 n) of z, Student's to first
+order, allows for the error of Q. With fewer than FEWEST reports the limits are -1 and 1. All
+codewords have length one, so (1 - |mean codeword|^2) / ((n - 1) gain^2) is unbiased for the squared
+error of the whole vector, whose expectation is at most 1 / (n gain^2).
 
 [1] Robbins 1970, "Statistical methods related to the law of the iterated logarithm", Annals of
     Mathematical Statistics 41(5).

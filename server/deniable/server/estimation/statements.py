@@ -27,7 +27,7 @@ most Σ r_t f_t (1 - f_t) / reports with r_t = Σ_u min(w_t, w_u). For any f_t, 
     S(f) = min over λ >= 0 of  Σ (r_t - λ w_t)₊² / (4 r_t) + λ f            (f <= 1/2)
 
 by Lagrange's multiplier. It equals T f (1 - f) for rounds of equal size. At f = 1/2 no overlap of
-people has more; at small f shares that differ between the rounds might have a little less.
+people is worse; at small f shares that differ between the rounds might have a little less.
 
 Differences between two rounds, periods or surveys: the noise of both is independent, and an unknown
 number of people may be in both, so that the errors of sampling add up at worst:
@@ -53,14 +53,14 @@ one that subtracts limits. If it must hold at every look, limits at half of the 
 are subtracted.
 
 Follow-up surveys: results of an earlier survey chose the questions. The noise is fresh, so the
-limits for the respondents hold whatever chose them. Those for the population would not: the same
-people may have chosen and answered. So all three intervals are then for the respondents.
+limits for the respondents hold regardless. Those for the population would not: the same people may
+have affected the choice. So all three intervals are then for the respondents.
 
 The survey's `looks` determines how a round is read:
 
     any-time   at every look while the round accepts reports, and afterwards
-    twice      at a first look and, once the round accepts no more reports, at a final one
-    once       only once the round accepts no more reports
+    twice      at a first look and, once the round accepts no further reports, at a final one
+    once       only once the round accepts no further reports
 
 In the first two cases, each of the two parts gets half of the error probability, so everything that
 is ever shown of a round holds jointly with CONFIDENCE. The times of two looks do not depend on any
@@ -155,7 +155,7 @@ class Estimate:
     """Estimate in the question's units.
 
     `estimate`, `low` and `high` may leave the possible range: they are never clipped, since
-    clipping would bias sums and differences. `consistent` is the nearest possible version: shares
+    clipping would bias sums and differences. `consistent` is the closest possible version: shares
     from 0 to 1 that add up to 1, or a mean within its range. Each interval has its confidence on
     its own, at one look. Without reports, `estimate`, `consistent` and `standard_error` are NaN,
     and the interval contains all values that the mechanism allows.

@@ -21,7 +21,7 @@ normal, and where limits hold at every look, a is half of 1 - confidence, which 
 The length h is the one of LENGTHS with the least width at the planned noise. It depends only on the
 numbers of reports, on the mechanism and on M. At every look, the limits hold jointly for all
 LENGTHS, because the choice may change as reports arrive. Equal weights cost at most 5 % of the
-width of the best weights, which decrease linearly with age, and keep the exact limits of a period.
+width of the best weights, which decrease linearly with age, and allow the exact limits of a period.
 
 [1] Armstrong, Kolesár 2020, "Simple and honest confidence intervals in nonparametric regression",
     Quantitative Economics 11(1).

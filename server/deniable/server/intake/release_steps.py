@@ -1,7 +1,7 @@
 """Steps in which readers see the counts of a round that still accepts reports.
 
 A reader who polled exact counts would see each report. So the store keeps *released* counts. To
-release counts, the server copies some of a round's tally at a moment, a *boundary*: either the
+release counts, the server copies a part of a round's tally at some moment, a *boundary*: either the
 round's counts, or those of some values of one label. With a survey's `step`:
 
 - At least `step` reports arrive before the first boundary, and between any two.
@@ -13,10 +13,10 @@ round's counts, or those of some values of one label. With a survey's `step`:
 If each install is asked one question, only a question's own reports change its counts. So each
 question must have `step` more reports, wherever others must have them in total.
 
-Why nobody can compute the counts of fewer reports. Each released count is a sum over reports, by
-slot (the time between two boundaries) and label values. A combination of such sums counts a set of
-reports only if it is 0 or 1 in each slot for each combination of values. Between two slots, it
-changes by a constant (the round's counts) or by a function of one label.
+Proof that no one can compute the counts of fewer reports: each released count is a sum over
+reports, by slot (the time between two boundaries) and label values. A combination of such sums
+counts a set of reports only if it is 0 or 1 in each slot for each combination of values. Between
+two slots, it changes by a constant (the round's counts) or by a function of one label.
 
 - If the set contains all reports of a slot, it contains at least `step`.
 - Otherwise it contains, in each slot, the reports that have some values of one label: a change from
@@ -31,8 +31,8 @@ Because enough reports followed both when they were released, OTHER then gains a
 Two limits: someone who knows that one label's value implies another's can subtract the two, as in
 any table; and reports that an attacker knows, or forges, can fill a step.
 
-Copies that wait are only in the memory of the node that made them. So on disk, released counts
-always differ from the tally by `step` reports or more. After a restart, the next step is later.
+Waiting copies exist only in the memory of the node that made them. So on disk, released counts
+always differ from the tally by `step` reports or more. After a restart, the next step comes later.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Steps:
         self._rounds = dict[Round, RoundSteps]()
 
     def advance(self, published: PublishedSurvey, number: int) -> None:
-        """Release what the reports of a round permit. If that fails, its copies are dropped."""
+        """Release the counts that a round's reports permit; on failure, drop its copies."""
         of = published.sequence, number
         steps = self._rounds.pop(of, None) or RoundSteps(published.survey)
         self._store.release(*of, steps.advance)
@@ -132,7 +132,7 @@ class RoundSteps:
                 del released[folded]
 
     def _copy(self, part: str, counted: RoundTally, released: Released) -> bool:
-        """Copy what has grown enough of a part, and return whether anything has."""
+        """Copy the counts of a part that have grown enough, and return whether there are any."""
         if part == TOTAL:
             is_free = self.total is None
             self.total = self.total or RoundTally(counted.round, counted.reports, counted.cells)

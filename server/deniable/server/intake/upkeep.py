@@ -1,8 +1,8 @@
 """The writer's other work: order of arrival, counters, steps, calendar and retention.
 
 Every trace of the order of arrival is removed after each group or, under load, every tenth of a
-second. The counts that readers see change in steps (`release_steps`), until the first look of a
-survey with `looks = "twice"`: then they stay as they are until the round is final.
+second. The counts that readers see change in steps (`release_steps`). With `looks = "twice"`, they
+do not change between the first look and the final one.
 
 Retention runs every hour: it seals the rounds whose retention has ended, then deletes a slice of
 their raw reports after each group, so that uploads wait for one slice at most. Tallies remain.
@@ -132,7 +132,7 @@ class Upkeep:
         return 0.0 if self._purging else IDLE_SECONDS
 
     def end(self) -> None:
-        """Flush and settle when no more uploads will come."""
+        """Flush and settle when no further uploads will come."""
         self.flush()
         try:
             self._settle()

@@ -198,7 +198,7 @@ class Writer:
             request.settle(Unavailable(error))
 
     def _end(self) -> None:
-        """Refuse the waiting requests, which are not on disk, and accept no more requests."""
+        """Refuse the waiting requests, which are not on disk, and accept no further requests."""
         with self._ready:
             self._state = "ended"
             self._refuse(self._waiting)

@@ -162,7 +162,7 @@ def picked(rows: Sequence[Figures]) -> tuple[Sequence[Figures], Sequence[Figures
 def show_noise(rows: Iterable[Figures]) -> bool:
     """Return whether a figure shows the part caused by the noise: for all of its rows, or none.
 
-    For some rows alone, it would look as if they had been selected.
+    If only some rows showed it, they would look as if they had been selected.
     """
     return all(row.noise_alone for row in rows)
 
@@ -405,7 +405,7 @@ def _names(
 
 
 class Sparkline(NamedTuple):
-    """Trend in the size of a word: paths in per cent across and pixels down."""
+    """Sparkline, a trend the size of a word: paths in per cent across and pixels down."""
 
     box: str
     band: str  # the 95 % intervals

@@ -32,7 +32,7 @@ from deniable.shared.errors import StoreUnusable
 
 MAX_SHOWN = 50  # surveys on one page of the list
 FRESH_SECONDS = 300.0  # a summary is made again after this time, or when reports arrive
-ESTIMATION_SECONDS = 1.0  # time in which a response begins to make new summaries
+ESTIMATION_SECONDS = 1.0  # time during which a response starts new summaries
 FAULT = "Internal error: no result is shown here; details are in the server's log"
 SUMMARIZED = ("headline", "change", "warnings")
 
@@ -171,7 +171,7 @@ def _totals(now: datetime) -> Mapping[int, int | None]:
 def _selected(
     rows: Sequence[tuple[PublishedSurvey, ListedSurvey]], q: str, state: str, sort: str
 ) -> Iterator[tuple[PublishedSurvey, ListedSurvey]]:
-    """Yield the surveys in this state that contain all words, in the wanted order."""
+    """Yield the surveys in this state that contain all words, in the requested order."""
     if sort in SORTS:
         rows = sorted(rows, key=lambda row: SORTS[sort][1](row[1]))
     for published, listed in rows:
@@ -183,7 +183,7 @@ def _selected(
 def _summarized(rows: Sequence[tuple[PublishedSurvey, ListedSurvey]]) -> list[Row]:
     """Add the summaries, from the cache where possible.
 
-    A response makes new ones for a limited time only; the next response makes more of them.
+    Each response makes new summaries for a limited time; the next response makes more.
     """
     here = parts()
     current = here.clock.now().timestamp() // FRESH_SECONDS
@@ -226,7 +226,7 @@ def _summary(published: PublishedSurvey) -> Summary:
 
 
 def _located_changes(estimates: SurveyEstimates) -> Iterator[tuple[str, str]]:
-    """Yield the day of each change, and its words."""
+    """Yield the day of each change, and its description."""
     questions = estimates.survey.questions
     for question in questions:
         for change in estimates.changes[question.name]:

@@ -138,13 +138,13 @@ class QuestionView:
 
     @property
     def is_doubted(self) -> bool:
-        """True if forged reports are among those that the figures are about."""
+        """True if the figures include forged reports."""
         period = self.context.period
         return bool(period and period.warning and not self.over_periods)
 
     @property
     def is_too_wide(self) -> bool:
-        """True if the intervals cover almost everything that is possible."""
+        """True if the intervals cover almost all possible values."""
         limit = MAX_INTERVAL_SHARE * self.question.span
         return bool(self.rows) and all(row.high - row.low >= limit for row in self.rows)
 
@@ -372,7 +372,7 @@ class QuestionView:
 
     @cached_property
     def history(self) -> Sequence[tuple[int, QuestionResult]]:
-        """The question's results by round; of several labels or without periods, only the newest.
+        """Results of the question by round; only the newest, for several labels or without periods.
 
         The page draws one panel for each label.
         """
@@ -444,7 +444,7 @@ class QuestionView:
             yield from ({"round": number, **record} for record in self._records(known))
 
     def _records(self, rows: Sequence[Row | Difference]) -> Iterator[Record]:
-        """Yield rows without their standard error at one look, which the intervals do not have."""
+        """Yield rows without the standard error at one look, which the intervals do not use."""
         for row in rows:
             record = msgspec.structs.asdict(row)
             record.pop("standard_error", None)

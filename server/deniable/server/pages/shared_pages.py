@@ -1,8 +1,8 @@
 """Reports on one survey: to download, or shared at a secret address for a limited time.
 
-A report is one page without scripts: the results that the survey's page shows, with the method. A
-shared report is bytes that intake serves. The reader publishes it again every hour, so that it
-shows the same results as the survey's page; no one needs a token to read it.
+A report is one page without scripts: the results that the survey's page shows, with the method.
+Intake serves a shared report as stored bytes, and needs no token for it. The reader publishes the
+report again every hour, so that it shows the same results as the survey's page.
 """
 
 from __future__ import annotations

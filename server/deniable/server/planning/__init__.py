@@ -2,5 +2,5 @@
 
 `planned_question` reads the question and chooses its mechanism. `forecast` computes its figures,
 for devices, a shuffler and a trusted server, and summarizes them in sentences. `display_gate` uses
-it to decide when results are shown. `follow_up` drafts the next survey by the results of one.
+it to decide when results are shown. `follow_up` drafts the next survey from the results of one.
 """

@@ -33,7 +33,7 @@ UNLIMITED = np.array([-np.inf]), np.array([np.inf])
 
 @dataclass(frozen=True)
 class ExpectedPeriod:
-    """Margins to expect of several rounds, in which the same people may be.
+    """Expected margins of several rounds, which may contain the same people.
 
     The rounds have `sizes` reports, or any number of reports in the same proportions.
     """
@@ -46,7 +46,7 @@ class ExpectedPeriod:
         return self.expected.question
 
     def margin(self, reports: int) -> float:
-        """Add what common people add at worst to the margin of one round."""
+        """Add to one round's margin the worst-case effect of people who are in several rounds."""
         kind, rounds = ESTIMATORS[self.question.estimation], len(self.sizes)
         if self.expected.looks:
             sure = joint_confidence(rounds, self.expected.confidence)

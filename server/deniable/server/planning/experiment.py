@@ -1,8 +1,8 @@
 """Number of people that an experiment needs to detect an effect.
 
-Two arms of equal size answer the question. A two-sided test at 5 % finds the effect with a
-probability (power) of 90 %; it is at 2.5 % if results are also shown before they are final. With
-V(f) = n times the variance of an estimate of the share f, each arm needs this number of people:
+Two arms of equal size answer the question. A two-sided test at 5 % (2.5 % if results are also shown
+before they are final) finds the effect with a probability (power) of 90 %. With V(f) = n times the
+variance of an estimate of the share f, each arm needs this number of people:
 
     ((z √(2 V(f + effect / 2)) + z' √(V(f) + V(f + effect))) / effect)^2,   z = 1.96, z' = 1.28
 
@@ -73,7 +73,7 @@ def experiment_sentence(made: Mapping[str, Any], unit: str) -> str:
     early = (
         ""
         if made["confidence"] == CONFIDENCE
-        else " once the round is final; as much is for earlier looks"
+        else " once the round is final, and as much for earlier looks"
     )
     return (
         f"To detect {wanted} you need {made['people']:,} people, half of them in each arm (power "

@@ -1,21 +1,21 @@
-"""Follow-up survey: the questions to ask now, chosen by the final counts of one round of a survey.
+"""Follow-up survey: the questions to ask now, chosen from the final counts of one round.
 
     text      becomes a choice among the texts that were found, and an option for all others
     choice    keeps the options that are clearly above zero; the others become one option
-    number    is asked on the band [a, b] that contains the wanted quantile in 80 % of cases
+    number    is asked within the band [a, b] that contains the quantile in 80 % of cases
 
-Other questions are left out, and so are those for which the results change nothing.
+Other questions are left out, as are those for which the results would change nothing.
 
 A number outside [a, b] counts as the nearer end, so the share at or below any point inside does not
-change, and the same noise divides a shorter range. The band needs no high confidence: if it misses
-the quantile, the follow-up says so, as its interval then reaches an end.
+change, and the same relative noise applies to a shorter range. The band needs no high confidence:
+if it misses the quantile, the follow-up shows this, because its interval then reaches an end.
 
 Each question keeps its ε, or less if the people who answered the first survey have less left of
 what an app allows a survey in a quarter. The draft has the name of the first survey, so that a
 client charges both to the same cap.
 
-The noise of the follow-up is fresh, so its intervals for exactly its respondents hold, whatever
-chose the questions. Those for the population would need other people in the second survey.
+The noise of the follow-up is fresh, so its intervals for exactly its respondents hold, however the
+questions were chosen. Intervals for the population would need other people in the second survey.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from deniable.shared.survey.participation import answered_per_block
 from deniable.shared.survey.questions import Follows
 
 BAND_CONFIDENCE = 0.8
-QUANTILES = tuple(str(level) for level in LEVELS)  # those that results show
+QUANTILES = tuple(str(level) for level in LEVELS)  # the options that results show
 EPSILON_STEP = 10**6  # billionths: three decimals
 KEPT = (
     *("name", "title", "purpose", "owner", "opens", "closes", "round", "grace_days"),
@@ -72,7 +72,7 @@ class Choices:
 
 
 def follow_up(survey: Survey, tally: RoundTally, quantile: str) -> Choices:
-    """Choose the questions by the counts of one round."""
+    """Choose the questions from the counts of one round."""
     questions, left_out = dict[str, Chosen](), dict[str, str]()
     confidence = final_reading(survey.looks).confidence
     for question in survey.questions:
@@ -87,7 +87,7 @@ def follow_up(survey: Survey, tally: RoundTally, quantile: str) -> Choices:
 
 
 def follows(identifier: str, tally: RoundTally, quantile: str) -> Follows:
-    """Return what a follow-up survey states about its choice."""
+    """Return what a follow-up survey states about how its questions were chosen."""
     counted = json.dumps([identifier, tally.round, tally.reports, tally.cells.tolist()])
     digest = hashlib.sha256(counted.encode()).hexdigest()
     return Follows(identifier, f"quantile {quantile} of round {tally.round}", digest)
@@ -258,7 +258,7 @@ def drafted(
 
 
 def _expected(fields: Chosen, survey: Survey, people: int) -> str:
-    """Describe the precision to expect if as many people answer."""
+    """Describe the precision to expect if the same number of people answer."""
     question, confidence = read(fields), final_reading(survey.looks).confidence
     again = f"If {people:,} people answer again:"
     table = ESTIMATORS[question.estimation].table(question)

@@ -89,7 +89,7 @@ from deniable.shared.survey.phrases import ENGLISH, two_digits
 
 WIDER = deviates(halved(CONFIDENCE)) / deviates(CONFIDENCE) - 1  # of final results after others
 LOOKS_WORDS = {  # labels of a choice
-    "any-time": "At any time; the margins are wider, above all until the round is final",
+    "any-time": "At any time; the margins are wider, especially until the round is final",
     "twice": f"Twice: early, and when the round is final; the margins are {WIDER:.0%} wider",
     "once": "Once, when the round is final; the margins are the narrowest",
 }
@@ -254,7 +254,7 @@ def _shown_early_or_once(
 
 
 def _assumed(expected: Expected) -> str:
-    """Return the answers that a plan assumes, in words."""
+    """Return the answers that a plan assumes, as text."""
     if expected.share is None:
         return EVENLY[expected.question.statistic]
     words = "for a share of {:.3g} %" if expected.question.statistic == "share" else AT_ENDS
@@ -376,7 +376,7 @@ def shuffled(
 ) -> Shuffled:
     """Return the margin of what is `expected`, with the default mechanism at ε₀.
 
-    For a choice, each mechanism has the largest ε₀ that it allows, and the best of them counts.
+    For a choice, each mechanism has the largest ε₀ that it allows, and the best mechanism is used.
 
     `coarse` rounds ε₀ down to a whole number if that is above ε, so that the search for optimal
     tables runs less often.

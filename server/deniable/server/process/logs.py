@@ -2,7 +2,7 @@
 
 Requests are not logged. A line that repeats, for example for each request while the disk is full,
 is written once a minute, with the number of omitted lines. JSON logs show where an exception was
-raised, but not its message: nobody reads these logs before they are sent to other machines, and a
+raised, but not its message: no one reads these logs before they are sent to other machines, and a
 message might contain data that must not leave this one.
 """
 

@@ -66,13 +66,13 @@ class Settings:
     server: str  # URL of the aggregator
     token: str = field(repr=False)  # app token, which allows many envelopes per body
     folder: Path
-    batch: int = BATCH  # fewest envelopes of a batch
-    per_network: int = BATCH // 50  # most envelopes of a batch from one /24 or /64 of addresses
+    batch: int = BATCH  # minimum number of envelopes in a batch
+    per_network: int = BATCH // 50  # maximum of a batch from one /24 or /64 of addresses
     last_seconds: float = 7_200.0  # time before the end of a grace period when all envelopes leave
     max_bytes: int = 256 * 2**20  # limit on held envelopes
     proxies: tuple[str, ...] = ()  # addresses of proxies trusted to name senders
     app_tokens: frozenset[str] = field(default=frozenset(), repr=False)  # of apps with many people
-    metrics: Path | None = None  # file for Prometheus; at an address, others could read it, too
+    metrics: Path | None = None  # file for Prometheus; others could read an address, too
     log_json: bool = False
 
     def key(self) -> Ed25519PrivateKey:
@@ -144,7 +144,7 @@ class Forwarder:
         return True
 
     def _close_batches(self) -> None:
-        """Turn envelopes into batches that are due, and drop those whose round is over."""
+        """Form the batches that are due, and drop the envelopes whose round is over."""
         self._surveys.get()
         now, fewest = self._clock.now(), self._settings.batch
         for mark, gathered in self._holding.gathered().items():

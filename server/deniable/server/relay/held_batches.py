@@ -49,7 +49,7 @@ DROPPED = "dropped"
 UNFINISHED = ".part"
 DIGEST_BYTES = 16  # length of digests that recognise repeated envelopes
 SHORT_BYTES = 8  # length of digests of envelopes that have left
-MAX_SENT = 1_000_000  # digests of envelopes that have left: some 70 MB
+MAX_SENT = 1_000_000  # digests of envelopes that have left: about 70 MB
 QUOTA_SHARES = 64  # a network may fill one of these shares of the quota, and larger ones several
 UNKNOWN = b"?"  # sender of all envelopes that a restarted relay finds
 
@@ -58,7 +58,7 @@ shuffle = SystemRandom().shuffle
 
 
 class Full(DeniableError):
-    """Raised for an envelope for which a relay has no room, until a batch has been sent."""
+    """Raised if a relay has no room for an envelope until a batch has been sent."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Holding:
     def keep(self, arrivals: Iterable[Arrival]) -> list[Exception | None]:
         """Write envelopes to disk, without duplicates; return why each was not accepted, or None.
 
-        The errors are Full and OSError.
+        The possible reasons are Full and OSError.
         """
         problems, digests = dict[bytes, Exception](), list[bytes]()
         groups = defaultdict[tuple[bytes, int], dict[bytes, SealedEnvelope]](dict)

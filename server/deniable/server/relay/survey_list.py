@@ -3,8 +3,8 @@
 Devices that send through a relay also fetch the list from it, so the aggregator never sees their
 addresses. The documents are signed, so a relay can hide surveys, but not change them.
 
-From the same list, the relay computes the marks of the rounds that accept reports, until when, and
-how long a sealed report is. It holds no other envelopes, so garbage takes no room.
+From the same list, the relay computes the marks of the rounds that accept reports, their deadlines,
+and the length of a sealed report. It holds no other envelopes, so garbage takes no room.
 """
 
 from __future__ import annotations

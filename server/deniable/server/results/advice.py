@@ -242,7 +242,7 @@ def _about_labels(survey: Survey) -> Iterator[str]:
             'round; to compare versions, use short rounds, such as round = "week"'
         )
     if survey.labels and survey.sealed_to:
-        yield "labels divide a relay's crowds; (ε, δ) is that of the fewest with equal labels"
+        yield "labels divide a relay's crowds; (ε, δ) is for the smallest group with equal labels"
 
 
 def _less_leverage(question: Question) -> str:
@@ -266,7 +266,7 @@ def _margin(survey: Survey, question: Question, people: int) -> float:
 
 
 def _until_final(survey: Survey, question: Question) -> dict[str, float]:
-    """Return the margins to expect before, by the number of people; empty if they are the same."""
+    """Return the margins until a round is final, by number of people; empty if no wider."""
     if survey.looks != "any-time" or not question.labels:
         return {}
     expected = Expected(question, None, final_reading(survey.looks).confidence, looks=True)
@@ -274,7 +274,7 @@ def _until_final(survey: Survey, question: Question) -> dict[str, float]:
 
 
 def _shown_from(survey: Survey, question: Question) -> str:
-    """Return how many reports an estimate needs, and why that depends on the time."""
+    """Return how many reports an estimate needs, and why fewer are enough for a final round."""
     if survey.show_when is None:
         return ""
     read = final_reading(survey.looks)
@@ -285,8 +285,8 @@ def _shown_from(survey: Survey, question: Question) -> str:
     if early == final:
         return f"; shown from {final:,} reports"
     return (
-        f"; shown from {early:,} reports, or from {final:,} once the round is final: before, "
-        "margins are wider, as you may look at any time"
+        f"; shown from {early:,} reports, or from {final:,} once the round is final: until then, "
+        "margins are wider, because you can look at any time"
     )
 
 

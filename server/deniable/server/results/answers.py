@@ -358,7 +358,7 @@ def has_trend(question: Question) -> bool:
 
 
 def drift(survey: Survey, question: Question) -> float:
-    """Return the largest change of a true value per round that is no change; usually 0."""
+    """Return the largest drift of a true value per round that is not listed; usually 0."""
     return (survey.most_change or 0) / 100 * question.span
 
 

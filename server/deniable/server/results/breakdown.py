@@ -48,7 +48,7 @@ class Slice:
     tally: RoundTally
     values: int  # number of slices of this label in the round
     reading: Reading
-    members: tuple[RoundTally, ...] = ()  # the tallies that are added up
+    members: tuple[RoundTally, ...] = ()  # the tallies to add up
 
 
 def rows_by_label(survey: Survey) -> int:

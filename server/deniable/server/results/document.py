@@ -276,11 +276,11 @@ class RoundFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     first_day: str = field(name="from")
     last_day: str = field(name="until")
     state: RoundState
-    final_on: str  # from this day on, no more reports are accepted
+    final_on: str  # from this day on, reports are no longer accepted
     confidence: float  # of an interval on its own, at this look alone
     any_time: bool  # whether intervals hold at every look
     covers: Literal["all", "first look", "nothing"]  # which reports are in the estimates
-    reports: Count  # all of a final round; of others, whole steps
+    reports: Count  # all reports of a final round; otherwise whole steps
     relayed: Relayed | UnsetType = UNSET  # of final rounds, if reports are sealed
     note: str | None
 

@@ -70,7 +70,7 @@ Results of a round are shown once it is final.
 """,
 }
 STEPS = """
-While a round is open or collecting late reports, what is shown of it changes in steps of {0} or
+While a round is open or collecting late reports, its displayed results change in steps of {0} or
 more reports, so that no reader sees single reports. When it is final, all its reports are shown.
 """
 CLOSED_EARLY = """
@@ -344,9 +344,9 @@ def round_note(
     *,
     waiting: bool = False,
 ) -> str | None:
-    """Describe when results of a round are shown, or change; None if they are as usual.
+    """Describe when a round's results are shown or change; None if nothing is unusual.
 
-    `waiting` is true if reports have arrived, but fewer than are shown.
+    `waiting` is true if reports have arrived, but too few to be shown.
     """
     first, last = (
         day(time.date()) for time in (survey.first_look(number), survey.taken_until(number))
@@ -397,7 +397,7 @@ def crowds(survey: Survey, people: int) -> dict[int, str]:
 
 
 def crowd_lifetime(survey: Survey, people: int) -> str:
-    """Return the ε of all reports of one person, each among these people, if they are honest."""
+    """Return the ε of all reports of one person, each hidden among this many honest people."""
     return _upward(rounds_epsilon(survey, people, float(DELTA)))
 
 

@@ -250,7 +250,7 @@ class SurveyEstimates:
             yield from self.estimated(numbers[first : first + size])
 
     def is_waiting(self, number: int) -> bool:
-        """Return whether reports of a round have arrived, but fewer than are shown."""
+        """Return whether reports of a round have arrived, but too few to be shown."""
         return number in self.arrived and not self._reports.get(number)
 
     def check_round(self, number: int) -> None:
@@ -333,7 +333,7 @@ class SurveyEstimates:
         return frozenset(t.round for t, fit in fits if any(f.forged for f in fit.values()))
 
     def _series(self, numbers: Sequence[int]) -> list[Pool]:
-        """Return the reports of each round or span, without rounds that have forged reports."""
+        """Return the reports of each round or span, except rounds with forged reports."""
         survey, forged = self.survey, self._forged(numbers)
         spans = [[*span] for _, span in groupby(numbers, lambda n: survey.span_of(n)[0])]
         ranges = [range(span[0], span[-1] + 1) for span in spans]
@@ -457,7 +457,7 @@ class SurveyEstimates:
         )
 
     def _relayed(self, numbers: Sequence[int]) -> Relayed | UnsetType:
-        """Return the crowds of final rounds: before, they would show each report as it arrives."""
+        """Return the crowds of final rounds: earlier, they would show each report as it arrives."""
         if self._crowds is None or self.survey.sealed_to is None:
             return UNSET
         if not {*numbers}.isdisjoint(self.published.unfinished(self.now)):
@@ -500,7 +500,7 @@ class SurveyEstimates:
 def estimated_tallies(
     published: PublishedSurvey, shown: Mapping[int, RoundTally], now: datetime
 ) -> dict[int, RoundTally]:
-    """Return those of the shown counts whose estimates are shown too, as `looks` determines."""
+    """Return the shown counts whose estimates are also shown, as `looks` determines."""
     survey, closed = published.survey, published.closed
     return {
         number: tally

@@ -8,7 +8,7 @@ have arrays of their own. The largest of these hashes can only decrease, so a va
 into OTHER stays there. Counts are therefore exact and bounded, and independent of the order of
 reports and of the nodes. Keeping the first or the most common values would reveal the order.
 
-The hash has the survey's label key, which only stores and archives contain. Without the key, nobody
+The hash has the survey's label key, which only stores and archives contain. Without the key, no one
 can find values with small hashes, which would displace real ones.
 
 In stored form, the key comes first, and the entries are sorted. Each has the number of the label

@@ -212,7 +212,7 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
         """
 
     def seal(self, sequence: int, rounds: Sequence[int]) -> None:
-        """Accept no more reports in these rounds, so that their envelopes may be deleted."""
+        """Accept no further reports in these rounds, so that their envelopes may be deleted."""
 
     def purge(self, most: int) -> Purged:
         """Permanently delete envelopes of sealed rounds, at most `most` buckets."""

@@ -84,7 +84,7 @@ ABOUT_SURVEYS: Texts = {
     "whether or when an answer changed. A change shows in the next report at the earliest. It "
     "costs its ε there.",
     "linked": "The reports of these rounds are equal, with up to {bits} bits. Assume that anyone "
-    "who sees them can link those of one device. They reveal no more about your answers.",
+    "who sees them can link those of one device. They reveal nothing else about your answers.",
     "not_linked": "The reports of these rounds are equal, and at most {reports} different ones "
     "are possible. So many other devices send the same ones.",
     "clear": "Sent in clear with each report: {names}.",
@@ -93,8 +93,8 @@ ABOUT_SURVEYS: Texts = {
     "any_text": "a short text",
     "address": "While a report arrives, the server sees the network address of this device. So it "
     "can tell that you take part.",
-    "sealed": "Only the server can open a report. If the app uses a relay, then the relay sees the "
-    "network address instead of the server. It can tell which survey and round the report is for.",
+    "sealed": "Only the server can open a report. If the app uses a relay, then the relay, not "
+    "the server, sees the network address. It also learns the survey and round of the report.",
     "one_day": "one day",
     "days": "{days} days",
     "kept": "The server deletes a report {days} after its round stops taking reports. The last "
@@ -231,7 +231,7 @@ def explain_survey(
 
 
 def asked_about(survey: Survey, question: Question, texts: Texts = ENGLISH) -> str:
-    """Return the part of a round that a question asks about, in words."""
+    """Return the part of a round that a question asks about, as text."""
     asked, period = texts[f"over_{question.over}"], texts[f"over_{survey.period}"]
     asked = texts["over_round"].format(asked=asked, period=period)
     if not survey.redraws:
@@ -363,7 +363,7 @@ def _growth_of_rounds(survey: Survey, texts: Texts) -> tuple[str, ...]:
 
 
 def asked_when(survey: Survey) -> str:
-    """Return the survey's days and rounds in words."""
+    """Return the survey's days and rounds as text."""
     every = survey.calendar.every
     rounds = every if survey.rounds == 1 else f"{every}, {survey.rounds} rounds"
     return f"asked from {survey.opens} to {survey.closes}, {rounds}"

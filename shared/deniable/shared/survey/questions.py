@@ -192,7 +192,7 @@ def read_most_change(reader: Reader) -> float | None:
 
 
 class Follows(NamedTuple):
-    """Survey whose results chose the questions of this one, and how, so that it can be checked."""
+    """Survey whose results chose this one's questions, with what is needed to check the choice."""
 
     survey: str  # its id
     rule: str  # parameters of the choice

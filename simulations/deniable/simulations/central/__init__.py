@@ -2,5 +2,5 @@
 
 They see true answers, as nothing else in this project does, so they belong to the simulations and
 not to the server. `noise` and `selection` have exact probabilities, with a proof of
-their ε. All noise is drawn in doubles: that simulates releases, and must never make one.
+their ε. All noise is drawn in doubles: this simulates releases, and must never produce a real one.
 """

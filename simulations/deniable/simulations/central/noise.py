@@ -8,7 +8,7 @@ a^Δ = e^ε, exactly: ε is a whole number of billionths, and ε / Δ never beco
 is also called two-sided, or symmetric, geometric noise. The density of noise for many counts falls
 with a norm [1].
 
-All noise is drawn in doubles: this simulates releases, and must never make one.
+All noise is drawn in doubles: this simulates releases, and must never produce a real one.
 
 [1] Hardt, Talwar 2010, "On the geometry of differential privacy", STOC.
 Source: theorem 2.7 of the notes on geometric noise, for the distribution, its variance and tail,
@@ -179,7 +179,7 @@ class CubeNoise:
 
     @cached_property
     def sides(self) -> NDArray[np.int64]:
-        """Half sides 0, 1, ..., or in steps that are small against 1 / ε if there are many."""
+        """Half sides 0, 1, ..., or in steps much smaller than 1 / ε if there are many."""
         last = int((self.counts + SPREAD * (1 + self.counts**0.5)) / float(self.epsilon)) + 2
         return np.arange(0, last + 1, max(1, last // MAX_SIDES))
 
@@ -210,7 +210,7 @@ class BinNoise(NamedTuple):
 
     Privacy: another answer of one person moves one bin down and another one up, so the exponent
     changes by at most 2. It is the K-norm noise of the polytope of these moves, and geometric noise
-    on each bin under the condition that the sum stays. With θ uniform on [0, π],
+    on each bin under the condition that the sum stays the same. With θ uniform on [0, π],
 
         variance of a bin = (k - 1) (2 r / (1 - r^2))^2 E[sin^2 θ w] / E[w]
         w = (1 + r^2 + 2 r cos θ)^(k - 1)

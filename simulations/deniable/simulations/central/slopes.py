@@ -22,7 +22,7 @@ noise, and half on the density of b at the minimum, Σcurvature + Λ, which chan
 most 1 + c / Λ. Where the minimum is an end of [-1, 1], its probability is that of a tail of b. Both
 sums together move by at most |x^2 - x'^2| + |x y - x' y'| <= 1 - x'^2 + 1 + x' <= 9/4.
 
-Noise is drawn in doubles: this simulates releases, and must never make one.
+Noise is drawn in doubles: this simulates releases, and must never produce a real one.
 
 [1] McSherry, Talwar 2007. [2] Reimherr, Awan 2019, "KNG: the K-norm gradient mechanism", NeurIPS.
 [3] Chaudhuri, Monteleoni, Sarwate 2011, JMLR 12, the share of noise and the constants as above.

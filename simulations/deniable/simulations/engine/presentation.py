@@ -20,7 +20,7 @@ A field is written as for `str.format`, such as {people:,} or {row[total]:.2f}, 
     {x:percent}     probability in percent          {row:margin drawn} error about the population
     {rows:check}    how far simulated errors are from their formulas
 
-Every option is a value too; of a list, its middle value, and {first[epsilon]}, {last[epsilon]} and
+Every option is also a value; a list has its middle value, and {first[epsilon]}, {last[epsilon]} and
 {most[people]}. {at[laplace]} is the row of an estimator where all options have their middle values.
 A paragraph without words is left out.
 """
@@ -278,7 +278,7 @@ class View:
         return self.along()
 
     def words(self, section: str, **values: Any) -> str:  # Any: numbers, texts and rows
-        """Return a section in one line: a sentence that is shown in some cases."""
+        """Return a section as one line: a sentence that is shown only in some cases."""
         return " ".join(self._filled(section, values))
 
     def _filled(self, section: str, values: Mapping[str, Any]) -> list[str]:  # Any: as above

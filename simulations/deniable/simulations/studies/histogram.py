@@ -107,7 +107,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
 
 @lru_cache(maxsize=4096)
 def shuffled_design(epsilon: Epsilon, people: int, delta: float, options: int) -> SupportDesign:
-    """Return the design with the least variance, each at the largest ε₀ that a shuffler allows."""
+    """Return the design with the least variance, if each has the largest ε₀ a shuffler allows."""
 
     def largest(design: Callable[[Epsilon], SupportDesign]) -> SupportDesign:
         return design(largest_report_epsilon(design, epsilon, people, delta, coarse=True))

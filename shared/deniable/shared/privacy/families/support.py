@@ -22,7 +22,7 @@ differences of options.
     1 - w       the probability of a uniform draw from the r symbols that support the answer
 
 The tally counts symbols. A convolution with D gives the number of reports that support each option,
-for all options at once, with
+for all options together, with
 
     keep  p = 1 - w + w r / N            lie  q = (1 - w) λ / r + w r / N
 """

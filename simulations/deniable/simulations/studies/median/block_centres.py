@@ -70,7 +70,7 @@ def _estimates(case: Case, one: Estimator, k: int, epsilon: float) -> Array:
     return winsorized_mean(means, epsilon, generator, distances)
 
 
-# Private centres. They simulate releases in doubles, and must never make one.
+# Private centres. They simulate releases in doubles, and must never produce a real one.
 
 
 def gaps(values: Array, share: float, epsilon: float) -> tuple[Array, Array]:

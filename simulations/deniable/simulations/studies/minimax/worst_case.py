@@ -1,4 +1,4 @@
-"""Risk of an estimator in its worst case: the hardest distribution, and the risk as measured.
+"""Risk of an estimator in its worst case: the hardest distribution, and the measured risk.
 
 `pages/minimax.txt` explains it under "theory".
 """
@@ -192,7 +192,7 @@ def measured_risk(
 
 
 def report_distribution(estimator: Estimator, distribution: TwoPoints) -> tuple[Array, Array]:
-    """Return the values of a report, ascending, and their probabilities for a person drawn."""
+    """Return the values of a report, ascending, and their probabilities for a random person."""
     clipped = np.clip([distribution.low, distribution.high], -estimator.clip, estimator.clip)
     shares = np.array([1 - distribution.probability, distribution.probability])
     table, clip = estimator.table, estimator.clip

@@ -116,7 +116,7 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:  # noqa: ARG001 # no
 
 
 def numbers(options: Options, epsilon: str) -> dict[str, float]:
-    """Return the powers of tests of a report, and what follows from its ε and δ."""
+    """Return the powers of tests of a report, and the consequences of its ε and δ."""
     e, delta = float(epsilon), options["delta"]
     missed = profiles.trade_off(profiles.reports(e), np.array([0.0, e]))(np.array(LEVELS))
     return {

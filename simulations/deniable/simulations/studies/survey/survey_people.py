@@ -57,7 +57,7 @@ class Weighted:
         return [weight / sum(self.weights) for weight in self.weights]
 
     def shift(self, truth: float, forged: float) -> float:
-        """Return by how much forged reports shift the estimate of the target, in its units."""
+        """Return the shift of the target's estimate that forged reports cause, in its units."""
         place = (truth - self.question.range[0]) / self.question.span
         return forged * (self.question.mechanism.leverage - place) * self.question.span
 
