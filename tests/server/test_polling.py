@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 import requests
 
@@ -18,7 +19,8 @@ from deniable.server.alerts.rules import AlertSettings, SurveyRule
 from deniable.server.http.context import COOKIE, parts_of
 from deniable.server.http.tokens import new_token
 from deniable.server.results import Results
-from deniable.server.store import PublishedSurvey, create_store
+from deniable.server.store import PublishedSurvey, RoundTally, create_store
+from deniable.server.store.records import SETTLING
 from deniable.shared.cli.command import main
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
 from deniable.shared.survey.document import DEFAULT_STEP
@@ -159,6 +161,36 @@ def test_polling_reads_every_report_without_steps_and_none_with_them(
     assert len(read) == known
     assert all(reports[number - 1][0][0] == bit for number, bit in read.items())
     assert polls[-1].rounds[0].reports > 0, "some steps have been released"
+
+
+@pytest.mark.parametrize("end", ["close", "grace"])
+def test_counts_are_complete_once_no_node_can_accept_any_more(tmp_path: Path, end: str) -> None:
+    """A report is committed just after the end, as by a node that has not noticed it yet."""
+    with world(tmp_path, NOON, steps=True) as here:
+        asked, headers = here.publish(survey(BIT)), here.bearer("analyst", days=90)
+
+        def shown() -> tuple[int, int]:
+            paths = [f"/v1/surveys/{asked.id}/{path}" for path in ("results", "counters")]
+            read, counters = (here.client.get(path, headers=headers).json for path in paths)
+            return read["rounds"][0]["reports"], counters.get("accepted", 0)
+
+        add(here, asked, 3)
+        if end == "close":
+            here.catalogue.close(asked)
+        else:
+            here.clock.time = asked.survey.taken_until(DECEMBER)
+        assert shown() == (0, 0)
+        add(here, asked, 1)
+        here.clock.pass_(seconds=SETTLING.total_seconds() - 1)
+        assert shown() == (0, 0)
+        here.clock.pass_(seconds=2)
+        assert shown()[0] == 4
+
+
+def add(here: World, asked: PublishedSurvey, reports: int) -> None:
+    with here.store.transaction() as transaction:
+        tally = RoundTally(DECEMBER, reports, np.array([reports, 0]))
+        transaction.add(asked.sequence, tally)
 
 
 def test_a_server_and_the_command_show_the_same_steps(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from deniable.server.store import (
     Upload,
     create_store,
 )
+from deniable.server.store.records import SETTLING
 from deniable.shared.cli.command import main
 from deniable.shared.survey.document import LOOKS
 from tests import survey_texts as texts
@@ -223,7 +224,7 @@ def test_nothing_is_released_between_the_first_look_and_the_final_one(tmp_path: 
 
 def test_a_first_look_at_few_reports_stays_empty(here: World) -> None:
     asked = publish(here, "twice")
-    here.clock.pass_(days=2)
+    here.clock.pass_(days=2, seconds=SETTLING.total_seconds())
     add(here.store, asked, 1_000)
     (shown, _) = results(here, asked).rounds
     assert (shown.covers, shown.reports) == ("first look", 0)
@@ -239,11 +240,13 @@ def test_rounds_are_unfinished_until_the_end_of_their_grace(tmp_path: Path) -> N
     with world(tmp_path, clock.now()) as here:
         asked = publish(here, "twice", round="day")
         oldest = asked.survey.round_of(date(2026, 12, 10))
-        for moment in (clock.now(), clock.now() + timedelta(hours=23)):
+        for moment in (clock.now() + SETTLING, clock.now() + timedelta(hours=23)):
             assert asked.unfinished(moment) == range(oldest, asked.survey.last_round + 1)
         assert asked.unfinished(datetime(2020, 1, 1, tzinfo=UTC))[0] == asked.survey.first_round
         assert not asked.unfinished(datetime(2030, 1, 1, tzinfo=UTC))
-        assert not here.catalogue.close(asked).unfinished(clock.now())
+        closed = here.catalogue.close(asked)
+        assert closed.unfinished(clock.now()), "another node may not have noticed"
+        assert not closed.unfinished(clock.now() + SETTLING)
 
 
 def widths(document: Results) -> dict[str, float]:
@@ -322,7 +325,7 @@ def test_closing_never_narrows_an_interval_that_was_readable(here: World, looks:
 
 def test_a_restarted_server_still_knows_when_a_survey_was_closed(here: World) -> None:
     asked = publish(here, "any-time")
-    here.clock.pass_(days=2)
+    here.clock.pass_(days=2, seconds=SETTLING.total_seconds())
     here.catalogue.close(asked)
     day = here.clock.now().date()
     here.clock.pass_(days=5)
@@ -359,7 +362,7 @@ def test_a_page_forecasts_the_final_margin_while_late_reports_arrive(here: World
     with here.store.transaction() as transaction:
         transaction.add(asked.sequence, RoundTally(DECEMBER, PEOPLE, cells))
     release_all(here.store)
-    here.clock.pass_(days=2)
+    here.clock.pass_(days=2, seconds=SETTLING.total_seconds())
     found = results(here, asked).rounds[0]
     assert found.warning is None
     assert found.forecasts

@@ -51,6 +51,7 @@ from deniable.server.store import (
     open_store,
 )
 from deniable.server.store.protocol import StoreReader
+from deniable.server.store.records import SETTLING
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import Refused, WrongUse
 from deniable.shared.survey.document import Survey
@@ -401,8 +402,8 @@ def _pooled(
         which = f"{first} to {last} with reports" if limits else "with enough reports"
         raise Refused(f"survey {published.name!r} has no round {which} to compare")
     rounds = range(first, last + 1) if limits else range(max(kept), max(kept) + 1)
-    closed = published.closed
-    (pool,) = pools(survey, [rounds], kept, lambda n: reading(survey, n, now, closed))
+    closed, settled = published.closed, now - SETTLING
+    (pool,) = pools(survey, [rounds], kept, lambda n: reading(survey, n, settled, closed))
     return pool
 
 

@@ -24,7 +24,7 @@ from deniable.server.results.answers import round_fits, warning
 from deniable.server.results.display import difference_figures
 from deniable.server.results.survey_estimates import MAX_ROWS, rounds_per_response, shown_tallies
 from deniable.server.store import PublishedSurvey, RoundState
-from deniable.server.store.records import ID_DIGITS
+from deniable.server.store.records import ID_DIGITS, SETTLING
 from deniable.server.surveys.catalogue import UnknownSurvey
 from deniable.shared.errors import StoreUnusable, WrongUse
 
@@ -133,7 +133,9 @@ class Monitor:
             tally.round: warning(survey, tally, fit) for tally, fit in zip(kept, fits, strict=True)
         }
         closed = published.closed
-        hidden = {n for n in warnings if reading(survey, n, now, closed).covers == "nothing"}
+        hidden = {
+            n for n in warnings if reading(survey, n, now - SETTLING, closed).covers == "nothing"
+        }
         return {
             number: HIDDEN_FORGERY if number in hidden else words
             for number, words in warnings.items()

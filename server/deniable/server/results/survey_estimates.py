@@ -60,6 +60,7 @@ from deniable.server.store import (
     Store,
     StoreReader,
 )
+from deniable.server.store.records import SETTLING
 from deniable.shared.errors import Refused
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -482,7 +483,7 @@ class SurveyEstimates:
     def _reading(self, number: int) -> Reading:
         if number not in self._readings:
             closed = self.published.closed
-            self._readings[number] = reading(self.survey, number, self.now, closed)
+            self._readings[number] = reading(self.survey, number, self.now - SETTLING, closed)
         return self._readings[number]
 
     def _pool(self, number: int) -> Pool:
@@ -505,7 +506,7 @@ def estimated_tallies(
     return {
         number: tally
         for number, tally in shown.items()
-        if reading(survey, number, now, closed).covers != "nothing"
+        if reading(survey, number, now - SETTLING, closed).covers != "nothing"
     }
 
 
@@ -530,7 +531,7 @@ def shown_tallies(
 def shown_counters(reader: StoreReader, published: PublishedSurvey, now: datetime) -> Counter[str]:
     """Return a survey's reports by outcome: in whole steps, until all its rounds are final."""
     counters, step = Counter(reader.counters(published.sequence)), published.survey.step
-    if published.state_at(now) == "final":
+    if not published.unfinished(now):
         return counters
     stepped = +Counter({outcome: n - n % step for outcome, n in counters.items()})
     stepped["accepted"], _ = shown_reports(reader, published, now)
@@ -566,7 +567,8 @@ def stored_estimates(
     sequence = published.sequence
     with store.snapshot() as reader:
         closed = reader.survey_states().get(sequence, published.closed)
-        published = replace(published, closed=closed)
+        if closed != published.closed:
+            published = replace(published, closed=closed, noticed=now)
         stored = selection.stored_range(published.survey)
         tallies, arrived = shown_tallies(reader, published, now, *stored)
         annotations, crowds = reader.annotations(sequence), reader.crowds(sequence)

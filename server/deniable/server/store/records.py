@@ -37,6 +37,9 @@ RoundState = Literal["open", "collecting", "final"]
 State = Literal["waiting", "open", "collecting", "final"]
 ID_DIGITS = 12  # of a survey, key or token, where its full id would be too long
 UploadKey = tuple[int, int, bytes]
+# The complete counts are shown so long after a round's end or a close: nodes notice a close within
+# a quarter of a second, accepted reports may wait for the disk, and clocks of nodes differ.
+SETTLING = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ class PublishedSurvey(SurveyRow):
 
     _: KW_ONLY
     survey: Survey
+    noticed: datetime | None = field(default=None, compare=False)  # when this process saw the close
 
     @property
     def name(self) -> str:
@@ -117,12 +121,13 @@ class PublishedSurvey(SurveyRow):
         return self.state_between(*days, survey.calendar, now)
 
     def unfinished(self, now: datetime) -> range:
-        """Return the rounds that are not final, including those that have not begun."""
-        survey = self.survey
+        """Return the rounds whose counts may still change, including those that have not begun."""
+        survey, now = self.survey, now - SETTLING
         first = survey.round_of((now - timedelta(days=survey.grace_days)).date())
         first = min(max(survey.first_round, first), survey.last_round)
-        first += self.round_state(first, now) == "final"
-        return range(first, first if self.closed else survey.last_round + 1)
+        first += now >= survey.taken_until(first)
+        is_settled = self.closed and (self.noticed is None or now >= self.noticed)
+        return range(first, first if is_settled else survey.last_round + 1)
 
     def round_state(self, number: int, now: datetime) -> RoundState:
         survey = self.survey

@@ -224,7 +224,9 @@ class Catalogue:
                 damaged[row.sequence] = row.id, str(error)
         closed = self._store.survey_states()
         surveys = [
-            published if published.closed == day else replace(published, closed=day)
+            published
+            if published.closed == day
+            else replace(published, closed=day, noticed=self._clock.now())
             for published in read
             if published.sequence in closed
             for day in [closed[published.sequence]]
