@@ -183,7 +183,10 @@ class Counts:
         reports, cells = tally.of(survey, question)
         counted = [member.of(survey, question)[0] for member in members]
         sizes = tuple(filter(None, counted)) if sum(map(bool, counted)) > 1 else ()
-        enough = reports >= reports_needed(survey, at_worst(question, reading, values, sizes))
+        needed = survey.minimum_reports
+        if survey.show_when is not None:
+            needed = reports_needed(survey, at_worst(question, reading, values, sizes))
+        enough = reports >= needed
         return cls(cells, reports, reading, enough, sizes, respondents=survey.follows is not None)
 
     @cached_property
