@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from threading import Lock
@@ -44,7 +43,7 @@ from deniable.server.intake.status import IntakeStatus, unready_reason
 from deniable.server.results.annotations import ReferenceValues
 from deniable.server.results.estimate_cache import EstimateCache
 from deniable.server.results.survey_estimates import shown_counters
-from deniable.server.store import NO_SURVEY, Damaged, PublishedSurvey, Store
+from deniable.server.store import NO_SURVEY, PublishedSurvey, Store
 from deniable.server.store.records import ID_DIGITS
 from deniable.server.surveys.catalogue import FRESH_SECONDS, Catalogue, UnknownSurvey
 from deniable.server.surveys.clock import Clock
@@ -125,13 +124,16 @@ class ReaderMetrics(Collector):
         for outcome, count in here.store.counters(NO_SURVEY).items():
             reports.add_metric(["unknown", "", outcome], count)
         for published in here.catalogue.surveys():
-            with suppress(Damaged):
+            try:
                 counters = shown_counters(here.store, published, now)
-                if published.state_at(now) == "final":
-                    del counters["accepted"]
-                for outcome, count in counters.items():
-                    named = [published.name, published.id[:ID_DIGITS], outcome]
-                    reports.add_metric(named, count)
+            except Exception:
+                log.exception("the reports of survey %s could not be read", published.name)
+                continue
+            if published.state_at(now) == "final":
+                del counters["accepted"]
+            for outcome, count in counters.items():
+                named = [published.name, published.id[:ID_DIGITS], outcome]
+                reports.add_metric(named, count)
         yield reports
 
 
