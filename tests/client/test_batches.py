@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -19,6 +20,7 @@ from deniable.client.net.batches import Batches
 from deniable.client.net.delivery import batch_results
 from deniable.client.net.transport import AppTransport, HttpTransport, Reply, Unreachable
 from deniable.client.state import outbox
+from deniable.client.state.outbox import QueuedEnvelope
 from deniable.client.state.store import open_state
 from deniable.server.http.tokens import new_token
 from deniable.shared import envelope as wire
@@ -409,6 +411,34 @@ def test_a_flush_sends_no_report_of_another_process(
     assert len(server.envelopes()) == 2
     assert web.flush(PATIENCE) == 0
     assert len(server.envelopes()) == 12
+
+
+@in_a_database
+def test_a_flush_waits_for_a_look_that_began_before_it(
+    server: Counting, backend: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that found no due report does not end a flush that has since made some due."""
+    publish(server, "one")
+    client, looked, hurried = backend(), threading.Event(), threading.Event()
+    due_batch, hurry = outbox.due_batch, client._uploader._hurry
+
+    def slow(*limits: Any) -> list[QueuedEnvelope]:
+        if looked.is_set():
+            time.sleep(0.5)  # for a flush that would end too early
+        batch = due_batch(*limits)
+        looked.set()
+        hurried.wait(PATIENCE)
+        return batch
+
+    def noted(*reports: Any) -> None:
+        hurry(*reports)
+        hurried.set()
+
+    monkeypatch.setattr(outbox, "due_batch", slow)
+    monkeypatch.setattr(client._uploader, "_hurry", noted)
+    answer_all(client, 3, "one")
+    assert looked.wait(PATIENCE)
+    assert client.flush(PATIENCE) == 0
 
 
 @in_a_database

@@ -112,7 +112,7 @@ class Uploader(ForkAware):
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self._woken = self._stopping = False
-        self._events = self._flushes = 0
+        self._events = self._flushes = self._hurries = 0
         self._hurried = 0  # envelopes up to this number are sent without waiting for their moment
         self._exhausted = -1  # no envelope up to this number can be sent now
         self._due = 0.0  # on the monotonic clock; nothing is sent earlier
@@ -196,7 +196,7 @@ class Uploader(ForkAware):
         """Send envelopes up to this number without waiting for their moment, during a flush."""
         with self._change:
             self._flushes, self._hurried = self._flushes + 1, max(self._hurried, newest)
-            self._exhausted = -1
+            self._exhausted, self._hurries = -1, self._hurries + 1
             if wake:
                 self._woken, self._due = True, 0.0
                 self._backoff.hurry()
@@ -310,7 +310,7 @@ class Uploader(ForkAware):
 
         A draft is frozen in the same transaction, and its slot is zeroed right after it.
         """
-        now, hurried = self._now(), self._hurried
+        now, hurried, hurries = self._now(), self._hurried, self._hurries
         limits = self._server, now, hurried, self._send_within
         with self._state.transaction(durable=False) as db:
             outbox.delete_expired(db, now)
@@ -334,7 +334,8 @@ class Uploader(ForkAware):
                     return freeze(db, self._state.drafts, taken) or MIN_REST_SECONDS
         if taken is not None:
             return taken
-        self._exhausted = hurried
+        if hurries == self._hurries:  # or a flush has begun, and waits for a later look
+            self._exhausted = hurried
         return None if rest is None else min(max(rest, MIN_REST_SECONDS), MAX_REST_SECONDS)
 
     def _send(self, envelope: QueuedEnvelope) -> DeliveryResult:
