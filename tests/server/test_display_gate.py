@@ -25,6 +25,7 @@ from deniable.server.results.advice import describe
 from deniable.server.results.document import Row
 from deniable.server.results.survey_estimates import RoundSelection
 from deniable.server.store import RoundTally
+from deniable.server.store.records import SETTLING
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.mechanisms import RandomizedResponse
@@ -96,7 +97,7 @@ def test_a_period_needs_more_reports_than_a_round(sizes: tuple[int, ...]) -> Non
 
 def test_a_period_is_shown_by_its_planned_margin(here: World) -> None:
     asked = until_spring(BIT, name="gate-period", minimum_reports=1, show_when=TEN)
-    published, later = here.publish(asked), asked.taken_until(FIRST_ROUND + 1)
+    published, later = here.publish(asked), asked.taken_until(FIRST_ROUND + 1) + SETTLING
     once = reports_needed(asked, at_worst(asked.questions[0], final_reading(asked.looks)))
     both, shown = RoundSelection(FIRST_ROUND, FIRST_ROUND + 1), list[bool]()
     for rounds, reports in ((1, once), (2, once), (2, 2 * once)):

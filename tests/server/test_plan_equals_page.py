@@ -28,6 +28,7 @@ from deniable.server.results.answers import question_rounds
 from deniable.server.results.estimate_cache import Counts as RoundCounts
 from deniable.server.results.estimate_cache import EstimateCache
 from deniable.server.store import RoundTally
+from deniable.server.store.records import SETTLING
 from deniable.shared.privacy.encodings import UNIT
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.survey.document import DAY, LOOKS
@@ -289,7 +290,7 @@ def test_a_plan_is_about_the_readings_of_a_survey(here: World, looks: str) -> No
     tally = RoundTally(number, 20_000, np.rint(np.concatenate(cells)).astype(np.int64))
     times = asked.round_ends(number) - DAY, asked.first_look(number), asked.taken_until(number)
     for now in times:
-        made = SurveyEstimates(published, [tally], now)
+        made = SurveyEstimates(published, [tally], now + SETTLING)
         (shown,) = made.estimated([number])
         final = now == times[-1] or looks == "twice"
         for question in asked.questions:

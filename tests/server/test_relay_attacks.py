@@ -30,6 +30,7 @@ from deniable.server.results.document import Round
 from deniable.server.results.sentences import crowds, shuffle_sentences
 from deniable.server.results.survey_estimates import RoundSelection, stored_estimates
 from deniable.server.store import PublishedSurvey, create_store, open_store
+from deniable.server.store.records import SETTLING
 from deniable.shared.sealed_envelope import (
     BATCH_TYPE,
     SEALED_TYPE,
@@ -84,7 +85,7 @@ class Stage:
     def state(self, asked: PublishedSurvey) -> Round:
         """Return the final results of the survey's only round."""
         with open_store(self.folder / "data") as store:
-            selected, final = RoundSelection(0, 0), asked.survey.taken_until(0)
+            selected, final = RoundSelection(0, 0), asked.survey.taken_until(0) + SETTLING
             estimates = stored_estimates(store, asked, final, selected)
             (period,) = estimates.document().rounds
         return period

@@ -17,6 +17,7 @@ from deniable.server.results.document import Relayed, RoundFacts
 from deniable.server.results.sentences import shuffle_sentences, shuffled
 from deniable.server.results.survey_estimates import RoundSelection, stored_estimates
 from deniable.server.store import PublishedSurvey, Upload
+from deniable.server.store.records import SETTLING
 from deniable.shared.envelope import encode_report
 from tests.server.surveys import BIT, EACH_KIND, envelope, survey
 from tests.server.world import NOON, World
@@ -109,7 +110,7 @@ def test_labels_divide_the_crowd_of_a_batch(here: World) -> None:
 
 
 def final_results(here: World, asked: PublishedSurvey) -> Results:
-    selected, final = RoundSelection(683, 683), asked.survey.taken_until(683)
+    selected, final = RoundSelection(683, 683), asked.survey.taken_until(683) + SETTLING
     return stored_estimates(here.store, asked, final, selected).document()
 
 
@@ -139,7 +140,7 @@ def test_amplification_is_in_the_document_the_text_and_the_page(here: World) -> 
 
     asked = here.publish(survey(BIT, sealed_to=PUBLIC))
     send(here, asked, {b"one": 50})
-    here.clock.time = asked.survey.taken_until(683)
+    here.clock.time = asked.survey.taken_until(683) + SETTLING
     bearer = here.bearer("analyst")
     text = here.client.get(f"/v1/surveys/{asked.id}/results", headers=bearer).data
     results = msgspec.json.decode(text, type=Results)

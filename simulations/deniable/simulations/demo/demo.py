@@ -20,6 +20,7 @@ from deniable.server.results import Results
 from deniable.server.results.annotations import ReferenceValue, reference_values_text
 from deniable.server.results.document import Row
 from deniable.server.store import Annotation, open_store
+from deniable.server.store.records import SETTLING
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.cli.verb import show
 from deniable.shared.errors import Refused
@@ -53,6 +54,7 @@ def run(arguments: Namespace) -> int:
             people = crowd.make_crowd(arguments.people, arguments.seed)
             days = _play(surveys, people, arguments.seed, Path(folder))
             _close(surveys, data)
+            _wait_for_complete_counts(server, surveys.health, arguments.people)
             truths = crowd.truths(people)
             known.write_text(reference_values_text(_truths(surveys, truths, days)), "utf-8")
             answer: dict[str, Any] = {  # Any: a JSON document
@@ -98,10 +100,13 @@ def _publish(server: RunningServer, data: Path) -> Surveys:
 
 
 def _close(surveys: Surveys, data: Path) -> None:
-    """Close the surveys that everyone has answered: until then, results lack the last step."""
+    """Close the surveys that everyone has answered, the longer one first.
+
+    Until a survey is closed, results lack the last step.
+    """
     with open_store(data) as store:
         catalogue = Catalogue(store)
-        for published in surveys:
+        for published in reversed(surveys):
             catalogue.close(catalogue.find(published.id))
 
 
@@ -129,6 +134,15 @@ def _truths(surveys: Surveys, health: Truths, days: Sequence[Day]) -> Iterator[R
         for question, values in true.items():
             for label, value in values.items():
                 yield ReferenceValue(published.id, number, question, label, value)
+
+
+def _wait_for_complete_counts(server: RunningServer, published: Published, people: int) -> None:
+    """Wait until a closed survey can receive no more reports, some seconds after its end."""
+    end = time.monotonic() + 2 * SETTLING.total_seconds()
+    while sum(round_.reports for round_ in _results(server, published).rounds) < people:
+        if time.monotonic() > end:
+            raise Refused(f"the server did not show the reports of {people:,} people")
+        time.sleep(0.2)
 
 
 def _results(server: RunningServer, published: Published) -> Results:
