@@ -55,6 +55,8 @@ def test_the_tour_works_as_written(tmp_path: Path) -> None:
         )
         assert (answered.stdout.strip(), answered.stderr) == ("queued", "")
         results, sent = (run(line, tmp_path) for line in written[4:])
+    assert "open: 0 reports shown" in results
+    assert "Forgery check" not in results, "no shown report has been checked"
     assert "reports have arrived; the first results appear after about 40" in " ".join(
         results.split()
     )

@@ -330,7 +330,8 @@ def _period_lines(results: Results) -> Iterator[str]:
 def _round_lines(results: Results, period: Round) -> Iterator[str]:
     first, last = period.first_day, period.last_day
     days = first if first == last else f"{first} to {last}"
-    yield f"Round {period.round}, {days}, {period.state}: {_count(period.reports, 'report')}"
+    shown = "" if period.state == "final" else " shown"
+    yield f"Round {period.round}, {days}, {period.state}: {_count(period.reports, 'report')}{shown}"
     if period.warning:
         yield from _wrapped(f"WARNING: {period.warning}.")
     if period.note:
@@ -340,7 +341,7 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         if len(period.questions[name]) > 1:
             asked = f"{name}, {made.label}"
         yield f"  {asked}: {forecast_sentence(made, STYLES[about.statistic], about.unit)}"
-    if period.covers != "nothing":
+    if period.covers != "nothing" and period.reports:
         yield from _wrapped(_verdict(period))
     for sentence in shuffle_sentences(period, results.epsilon):
         yield from _wrapped(sentence)

@@ -53,6 +53,7 @@ def run(arguments: Namespace) -> int:
             surveys = _publish(server, data)
             people = crowd.make_crowd(arguments.people, arguments.seed)
             days = _play(surveys, people, arguments.seed, Path(folder))
+            seconds = round(time.monotonic() - started, 2)
             _close(surveys, data)
             _wait_for_complete_counts(server, surveys.health, arguments.people)
             truths = crowd.truths(people)
@@ -60,7 +61,7 @@ def run(arguments: Namespace) -> int:
             answer: dict[str, Any] = {  # Any: a JSON document
                 "url": server.page,
                 "people": arguments.people,
-                "seconds": round(time.monotonic() - started, 2),
+                "seconds": seconds,
                 "questions": _compare(_results(server, surveys.health), truths),
                 "story": _story(_results(server, surveys.crashes), days),
             }
