@@ -251,14 +251,14 @@ def _rows(period: Round, name: str) -> tuple[Row, ...]:
 def local_estimates(
     place: Place,
     survey: str | None,
-    given: Mapping[str, str] | None = None,
-    by: Division | None = None,
+    given: Mapping[str, str],
+    by: Division | None,
 ) -> SurveyEstimates:
     """Read the rounds of a store; `given` may limit them by `round`, `from` and `until`."""
     with open_store(place) as store:
         catalogue = Catalogue(store)
         published = catalogue.find(survey if survey is not None else _only(catalogue))
-        asked, limits = published.survey, _limits(published.survey, given or {})
+        asked, limits = published.survey, _limits(published.survey, given)
         selection = RoundSelection(
             max(asked.first_round, limits.get("from", 0)),
             min(asked.last_round, limits.get("until", asked.last_round)),
@@ -279,7 +279,7 @@ def _limits(survey: Survey, given: Mapping[str, str]) -> dict[str, int]:
 
 
 def stored_comparison(
-    place: Place, survey: str, other: str, given: Mapping[str, str] | None = None
+    place: Place, survey: str, other: str, given: Mapping[str, str]
 ) -> Comparison:
     """Compare a survey with another survey, or with an earlier period like 2026-12-01..2026-12-07.
 
@@ -290,7 +290,7 @@ def stored_comparison(
     with open_store(place) as store:
         catalogue = Catalogue(store)
         both = [catalogue.find(survey), catalogue.find(survey if is_period else other)]
-        limits = [_limits(side.survey, given or {}) for side in both]
+        limits = [_limits(side.survey, given) for side in both]
         if is_period:
             limits[1] = _limits(both[1].survey, {"from": start, "until": end})
         with store.snapshot() as reader:

@@ -6,7 +6,8 @@ Numbers are little-endian, and sealed envelopes follow each other without gaps. 
 [1], base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM: the encapsulated key (32),
 then the ciphertext with its tag (16). The plaintext is the envelope, padded with zeros to one of
 six sizes, the same for all reports of a survey. The mark names the survey and the round, so that a
-relay can shuffle their reports among each other. A relay learns nothing else.
+relay can shuffle their reports among each other. An envelope tells a relay
+nothing else.
 
 A relay sends a batch in one or several bodies, or states how many envelopes it has dropped:
 

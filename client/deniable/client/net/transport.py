@@ -2,7 +2,8 @@
 
 It uses no cookie, no validator, no redirect, no netrc and no proxy from the environment. It sends a
 fixed User-Agent over verified TLS, and opens a new connection for each request. So only address and
-time can link two requests. Plain HTTP is for this machine only.
+time can link two requests. `AppTransport`, for backends, adds a token and keeps its connection.
+Plain HTTP is for this machine only.
 
 A proxy only opens a tunnel (CONNECT), and cannot see the requests in it.
 """

@@ -1,4 +1,4 @@
-"""The uploader: a background thread that sends waiting envelopes, one in each request.
+"""The uploader: a background thread that sends waiting envelopes, alone or in batches.
 
 The thread starts when there is something to send and ends when nothing is left. While a draft waits
 for the end of its round, the thread looks once an hour. Failures are retried with exponential

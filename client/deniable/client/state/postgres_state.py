@@ -12,8 +12,9 @@ the first write of each day and never goes back. A standby whose clock is behind
 round and no earlier quarter.
 
 A person is stored under a hash whose key is not in the database. The database holds a hash of that
-key, and refuses a machine with another key, which would give everyone a second budget. Rows have no
-time, and no number that counts over all people. The rows of one person are numbered, because the
+key, and refuses a machine with another key, which would give everyone a second budget. No row
+has the time of an answer (an unsent report has the random moment at which it is due), or a number
+that counts over all people. The rows of one person are numbered, because the
 seals of the ledger need it.
 
 A database keeps old versions of a row: in dead rows, its log, backups and standbys. So no report

@@ -17,14 +17,18 @@ from hashlib import sha256
 from msgspec import UNSET, Struct, UnsetType
 
 from deniable.server.alerts.rules import FORGED, MAX_WATCHED_ROUNDS, AlertSettings, Verdict
-from deniable.server.estimation.statements import reading
 from deniable.server.http.context import Parts
 from deniable.server.results import SurveyEstimates, select_rounds, sentences, stored_estimates
 from deniable.server.results.answers import round_fits, warning
 from deniable.server.results.display import difference_figures
-from deniable.server.results.survey_estimates import MAX_ROWS, rounds_per_response, shown_tallies
+from deniable.server.results.survey_estimates import (
+    MAX_ROWS,
+    estimated_tallies,
+    rounds_per_response,
+    shown_tallies,
+)
 from deniable.server.store import PublishedSurvey, RoundState
-from deniable.server.store.records import ID_DIGITS, SETTLING
+from deniable.server.store.records import ID_DIGITS
 from deniable.server.surveys.catalogue import UnknownSurvey
 from deniable.shared.errors import StoreUnusable, WrongUse
 
@@ -132,12 +136,9 @@ class Monitor:
         warnings = {
             tally.round: warning(survey, tally, fit) for tally, fit in zip(kept, fits, strict=True)
         }
-        closed = published.closed
-        hidden = {
-            n for n in warnings if reading(survey, n, now - SETTLING, closed).covers == "nothing"
-        }
+        shown = estimated_tallies(published, tallies, now)
         return {
-            number: HIDDEN_FORGERY if number in hidden else words
+            number: words if number in shown else HIDDEN_FORGERY
             for number, words in warnings.items()
             if words
         }

@@ -1,8 +1,8 @@
 """Alert rules such as `crashed > 5 %`, judged by intervals, and the file that lists them.
 
 A rule holds only if the whole interval, usually that for the population, lies beyond the bound.
-While a round accepts reports, its intervals hold for repeated looks, so evaluating a rule often
-does not cause additional false alarms.
+The intervals of a round hold however often it is read, as its `looks` allow, so evaluating a rule
+often does not cause additional false alarms.
 """
 
 from __future__ import annotations

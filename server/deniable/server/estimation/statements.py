@@ -399,7 +399,7 @@ class Side:
 
     statements: Statements
     like: Interval
-    these: Interval | None  # set if a round of either side is open: then variances do not help
+    these: Interval | None  # set if either side must hold at every look: then variances do not help
 
     def of(self, labels: list[int]) -> Side:
         """Return this side restricted to some labels."""

@@ -4,7 +4,7 @@
     later/MARK/*                   groups from networks that have filled their share of that batch
     leaving/NUMBER-MARK/*          a batch that is being sent: nothing is added to it
     leaving/NUMBER-MARK-dropped/*  lost envelopes, until the aggregator knows their number
-    sent/MARK/*                    short digests of envelopes that have left, until the round ends
+    sent/MARK/*                    short digests of envelopes that have left, until the grace ends
 
 Each group is one file of envelopes that arrived together, in random order. It is written completely
 and synced before it gets its name, so acknowledged envelopes survive a kill. The name is random,
@@ -13,7 +13,7 @@ reported as dropped. Its modification time is set to 0.
 
 The relay sends a batch as a whole, because envelopes added to a partly sent batch would stand out,
 and deletes it once all of it is delivered. If a kill makes the relay send envelopes again, the
-aggregator recognises them by the ids inside them.
+aggregator recognizes them by the ids inside them.
 
 If a device sends an envelope again after its batch has left, the relay recognizes it by its digest:
 in another batch, it would not add to the crowd.
@@ -47,7 +47,7 @@ from deniable.shared.sealed_envelope import BATCH_NUMBER_BYTES, SealedEnvelope, 
 GATHERING, LATER, LEAVING, SENT, GONE = "gathering", "later", "leaving", "sent", "gone"
 DROPPED = "dropped"
 UNFINISHED = ".part"
-DIGEST_BYTES = 16  # length of digests that recognise repeated envelopes
+DIGEST_BYTES = 16  # length of digests that recognize repeated envelopes
 SHORT_BYTES = 8  # length of digests of envelopes that have left
 MAX_SENT = 1_000_000  # digests of envelopes that have left: about 70 MB
 QUOTA_SHARES = 64  # a network may fill one of these shares of the quota, and larger ones several

@@ -184,8 +184,8 @@ def _about_survey(survey: Survey, today: date) -> Iterator[str]:
     yield from _about_labels(survey)
     if survey.sealed_to and survey.grace_days < RELAY_DAYS:
         yield (
-            f"a relay may hold a report for a day, and reports are accepted for {survey.grace_days}"
-            f" days after a round: write grace_days = {RELAY_DAYS} or more, or some arrive too late"
+            "a relay may hold a report until two hours before the grace period ends, which has "
+            f"{survey.grace_days} days: write grace_days = {RELAY_DAYS} or more, or some are lost"
         )
     if survey.closes < today:
         yield f"its last day, {survey.closes}, has passed: no device will answer it"

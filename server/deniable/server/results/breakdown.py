@@ -40,9 +40,9 @@ ARMS_ERROR = 0.001  # probability of ever withholding the differences of a sound
 
 @dataclass(frozen=True)
 class Slice:
-    """Reports of one round that carry one value of a label."""
+    """Reports of one round or period that carry one value of a label."""
 
-    round: int  # its index in the list of rounds
+    round: int  # its index in the list of rounds or periods
     label: str
     value: str
     tally: RoundTally

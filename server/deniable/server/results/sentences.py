@@ -357,7 +357,7 @@ def round_note(
         return f"{STATES[state]}; {arrived}results are shown on {planned}"
     if reading.covers == "first look":
         return f"{STATES[state]}; these results are from {first}; final ones follow on {last}"
-    if waiting and reading.covers == "all":
+    if waiting:
         least = 2 * survey.step * survey.drawn_from
         about = f"the first results appear after about {least} reports"
         return f"{STATES[state]} until {last}; {arrived}{about}"

@@ -592,11 +592,10 @@ def survey_results(
     now: datetime,
     number: int | None = None,
     selection: RoundSelection | None = None,
-    annotations: Sequence[Annotation] = (),
     cache: EstimateCache | None = None,
 ) -> Results:
     """Return the document with every round that has begun or has reports, or only `number`."""
-    estimates = SurveyEstimates(published, tallies, now, selection, annotations, cache)
+    estimates = SurveyEstimates(published, tallies, now, selection, cache=cache)
     if number is None:
         return estimates.document()
     estimates.check_round(number)
