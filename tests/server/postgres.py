@@ -37,7 +37,13 @@ WHERE datname = %s AND application_name = 'deniable'
 OTHER_USER = "nobody"  # PostgreSQL refuses to run as root
 SETTINGS = tuple(
     f"-c{setting}"
-    for setting in ("fsync=on", "shared_buffers=16MB", "max_connections=60", "wal_recycle=off")
+    for setting in (
+        "fsync=on",
+        "shared_buffers=16MB",
+        "max_connections=60",
+        "wal_recycle=off",
+        "wal_writer_delay=10ms",  # a crash loses at most three times this of unsynced commits
+    )
 )
 
 
