@@ -24,15 +24,17 @@ ASKED = {  # pages: questions, days, view, and the limit in milliseconds
     "1,024 options": (choice(1_024, None, epsilon="2"), 200, "", 150),
     "three questions with trends": (EACH_KIND, 200, "", 300),
     "a bit by week": (BIT, 365, "?by=week", 100),
+    "three questions by week": (EACH_KIND, 365, "?by=week", 100),
 }
 LISTED, MAX_LIST_MS = 200, 150
 
 
 def measurements() -> Iterator[Measurement]:
-    with TemporaryDirectory() as folder, world(Path(folder) / "data", NOW) as here:
+    # all rounds are final; without `steps`, each request would also release the rounds' reports
+    with TemporaryDirectory() as folder, world(Path(folder) / "data", NOW, steps=True) as here:
         here.client.get("/")  # compile the templates
         for words, (questions, days, view, limit) in ASKED.items():
-            published = filled(here, questions, f"of-{len(questions)}", days)
+            published = filled(here, questions, f"of-{len(questions)}-{days}", days)
             name = f"the page of {words} over {days} rounds"
             yield from page(here, f"/surveys/{published.id}{view}", name, limit)
         for number in range(LISTED):

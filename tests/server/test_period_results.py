@@ -14,6 +14,7 @@ import pytest
 from deniable.server.analysis import open_results
 from deniable.server.results import Results, SurveyEstimates, csv_chunks
 from deniable.server.results.document import Period
+from deniable.server.results.estimate_cache import EstimateCache
 from deniable.server.results.periods import DIVISIONS, Division, divide
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.server.store.label_counts import LabelCounts
@@ -66,6 +67,19 @@ def test_both_releases_are_located_without_their_events(here: World) -> None:
     assert [(change.day, change.direction) for change in changes] == [
         ("2024-11-08", "higher"), ("2024-11-13", "lower"),
     ]  # fmt: skip
+
+
+def test_changes_in_a_cache_are_those_of_the_same_counts(here: World) -> None:
+    """A series of forged rounds, or of other counts, has changes of its own."""
+    cache, published = EstimateCache(), start_times(here)
+    tallies = here.store.tallies(published.sequence)
+
+    def located(shown: list[RoundTally]) -> list[str]:
+        made = SurveyEstimates(published, shown, AFTER_GRACE, cache=cache).changes["seconds"]
+        return [change.day for change in made]
+
+    assert located(tallies) == located(tallies) == ["2024-11-08", "2024-11-13"]
+    assert located(tallies[:12]) == ["2024-11-08"]
 
 
 def test_a_period_has_the_estimates_of_all_its_reports(here: World) -> None:

@@ -44,7 +44,8 @@ def located(estimates: list[float], epsilon: str, comparisons: float | None = No
     factor = share_factor(RandomizedResponse(Epsilon(epsilon)))
     of = comparisons_of(len(estimates)) if comparisons is None else comparisons
     reports = np.full(len(estimates), PEOPLE)
-    return [change.at for change in change_points(np.array(estimates), reports, factor, of, ERROR)]
+    (found,) = change_points(np.array([estimates]), reports, factor, of, ERROR)
+    return [change.at for change in found]
 
 
 @pytest.mark.parametrize("rate", [1e-9, 0.001, 0.05, 0.3, 0.5, 0.9, 0.9999])
@@ -132,10 +133,10 @@ def test_drift_up_to_the_stated_change_is_no_change_and_more_is() -> None:
     steady = np.array([0.1 + 0.01 * day for day in range(60)])
     reports = np.full(len(steady), 10_000_000)
     factor, of = share_factor(RandomizedResponse(Epsilon("1"))), comparisons_of(60)
-    assert change_points(steady, reports, factor, of, ERROR, 0.0100001) == []
-    assert change_points(steady, reports, factor, of, ERROR, 0.009) != []
+    assert change_points(steady[None], reports, factor, of, ERROR, 0.0100001) == [[]]
+    assert change_points(steady[None], reports, factor, of, ERROR, 0.009) != [[]]
     uneven = np.where(np.arange(60) % 2, reports, reports // 1_000)
-    assert change_points(steady, uneven, factor, of, ERROR, 0.0100001) == []
+    assert change_points(steady[None], uneven, factor, of, ERROR, 0.0100001) == [[]]
 
 
 def test_a_drifting_year_has_a_change_in_at_most_five_percent_of_cases() -> None:
@@ -152,7 +153,7 @@ def test_a_drifting_year_has_a_change_in_at_most_five_percent_of_cases() -> None
     reports, of = np.full(DAYS, PEOPLE), comparisons_of(DAYS)
 
     def listed(allowed: float) -> int:
-        made = (change_points(np.array(y), reports, factor, of, ERROR, allowed) for y in years)
+        made = change_points(np.array(years), reports, factor, of, ERROR, allowed)
         return sum(bool(changes) for changes in made)
 
     assert listed(drift) <= 28
@@ -161,10 +162,21 @@ def test_a_drifting_year_has_a_change_in_at_most_five_percent_of_cases() -> None
 
 def test_rounds_without_reports_are_skipped() -> None:
     estimates, reports = (
-        np.array([0.1, np.nan, 0.1, 0.9, np.nan, 0.9]),
+        np.array([[0.1, np.nan, 0.1, 0.9, np.nan, 0.9]]),
         np.array([5, 0, 5, 5, 0, 5]),
     )
     factor = share_factor(KRandomizedResponse(Epsilon("4"), 3))
     of = comparisons_of(6)
-    assert change_points(estimates, reports * 1_000, factor, of, ERROR)[0].at == 3
-    assert change_points(estimates, reports, factor, of, ERROR) == []
+    assert change_points(estimates, reports * 1_000, factor, of, ERROR)[0][0].at == 3
+    assert change_points(estimates, reports, factor, of, ERROR) == [[]]
+
+
+def test_each_series_is_searched_as_if_it_were_alone() -> None:
+    """Twin: the two series have different changes."""
+    rng, reports, of = np.random.default_rng(6), np.full(60, PEOPLE), comparisons_of(60)
+    years = np.array([year(rng, [0.1] * n + [0.3] * (60 - n), "1") for n in (20, 45)])
+    factor = share_factor(RandomizedResponse(Epsilon("1")))
+    together = change_points(years, reports, factor, of, ERROR)
+    alone = [change_points(one[None], reports, factor, of, ERROR)[0] for one in years]
+    assert together == alone
+    assert alone[0] != alone[1]

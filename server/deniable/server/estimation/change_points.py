@@ -65,16 +65,22 @@ def change_points(
     comparisons: float,
     error: float,
     drift: float = 0.0,
-) -> list[ChangePoint]:
-    """Return the changes in a series of estimates, in order; rounds may have no reports.
+) -> list[list[ChangePoint]]:
+    """Return the changes in each row of estimates, in order; rounds may have no reports.
 
     A true value that moves by at most `drift` from one round to the next is no change.
     """
-    found, open_parts = list[ChangePoint](), [(0, len(reports))]
-    differing = sorted(
-        _differing(estimates, reports, factor, math.log(comparisons / error), drift),
-        key=lambda pair: (pair[0].last - pair[0].first, -pair[1]),
-    )
+    differing: list[list[tuple[ChangePoint, float]]] = [[] for _ in estimates]
+    needed = math.log(comparisons / error)
+    for row, change, excess in _differing(estimates, reports, factor, needed, drift):
+        differing[row].append((change, excess))
+    return [_narrowest(pairs, len(reports)) for pairs in differing]
+
+
+def _narrowest(differing: list[tuple[ChangePoint, float]], rounds: int) -> list[ChangePoint]:
+    """Return the changes located by the narrowest windows that do not overlap another change."""
+    found, open_parts = list[ChangePoint](), [(0, rounds)]
+    differing.sort(key=lambda pair: (pair[0].last - pair[0].first, -pair[1]))
     while open_parts:
         start, end = open_parts.pop()
         inside = (one for one, _ in differing if start <= one.first and one.last < end)
@@ -86,44 +92,67 @@ def change_points(
 
 def comparisons_of(rounds: int) -> int:
     """Return the number of pairs of windows in this number of rounds."""
-    lengths = [2**power for power in range(rounds.bit_length())]
+    lengths = _lengths(rounds)
     return sum(max(0, rounds + 1 - before - after) for before, after in product(lengths, lengths))
+
+
+def _lengths(rounds: int) -> list[int]:
+    return [2**power for power in range(rounds.bit_length())]
+
+
+class _Windows(NamedTuple):
+    """All windows of one length, by their first round."""
+
+    rounds: int
+    people: Array
+    middle: Array  # mean round of the reports
+    variance: Array
+    paid: Array
+    means: Array  # one row for each series
+
+    def part(self, first: int, number: int) -> _Windows:
+        """Return the windows from this one on."""
+        return _Windows(self.rounds, *(array[..., first : first + number] for array in self[1:]))
+
+
+def _windows(estimates: Array, reports: Cells, factor: float) -> Iterator[_Windows]:
+    known = np.where(reports > 0, estimates, 0) * reports
+    order = np.arange(len(reports)) * reports
+    counted, moments, totals = (_summed(values) for values in (reports, order, known))
+    for length in _lengths(len(reports)):
+        people, middle, total = (
+            summed[..., length:] - summed[..., :-length] for summed in (counted, moments, totals)
+        )
+        n, rho = np.maximum(people, 1), length * REPORTS
+        paid = np.log1p(n / rho) / 2
+        variance = 2 * factor * (n + rho) / n**2
+        yield _Windows(length, people, middle / n, variance, paid, total / n)
+
+
+def _summed(values: Array | Cells) -> Array:
+    """Return the sum of the first 0, 1, 2, ... values of each row."""
+    before = np.zeros((*values.shape[:-1], 1))
+    return np.concatenate([before, np.cumsum(values, axis=-1)], axis=-1)
 
 
 def _differing(
     estimates: Array, reports: Cells, factor: float, needed: float, drift: float
-) -> Iterator[tuple[ChangePoint, float]]:
-    """Yield the pairs of windows whose true values differ, with the excess of their capital."""
-    rounds = len(reports)
-    counted = np.concatenate([[0.0], np.cumsum(reports)])
-    known = np.where(reports > 0, estimates, 0)
-    total, order = (
-        np.concatenate([[0.0], np.cumsum(values * reports)])
-        for values in (known, np.arange(rounds))
-    )
-    lengths = [2**power for power in range(rounds.bit_length())]
-    for before, after in product(lengths, lengths):
-        at = np.arange(before, rounds - after + 1)
-        windows = [(at - before, at, before * REPORTS), (at, at + after, after * REPORTS)]
-        people = [counted[end] - counted[start] for start, end, _ in windows]
-        at_least = [np.maximum(number, 1) for number in people]
-        means, middles = (
-            [
-                (summed[end] - summed[start]) / n
-                for (start, end, _), n in zip(windows, at_least, strict=True)
-            ]
-            for summed in (total, order)
-        )
-        allowed = drift * (middles[1] - middles[0])
-        rho = [part[2] for part in windows]
-        variance = sum(2 * factor * (n + r) / n**2 for n, r in zip(at_least, rho, strict=True))
-        paid = sum(np.log1p(n / r) / 2 for n, r in zip(at_least, rho, strict=True))
-        beyond = np.maximum(np.abs(means[1] - means[0]) - allowed, 0)
-        excess = beyond**2 / variance - paid - needed
-        for index in np.flatnonzero((excess > 0) & (np.minimum(*people) > 0)).tolist():
-            change = int(at[index])
-            rises = bool(means[1][index] > means[0][index])
-            yield ChangePoint(change, change - before, change + after - 1, rises), excess[index]
+) -> Iterator[tuple[int, ChangePoint, float]]:
+    """Yield each pair of windows whose true values differ: its row, and its excess capital."""
+    windows = [*_windows(estimates, reports, factor)]
+    for one, other in product(windows, windows):
+        if (number := len(reports) + 1 - one.rounds - other.rounds) <= 0:
+            continue
+        before, after = one.part(0, number), other.part(one.rounds, number)
+        allowed = drift * (after.middle - before.middle)
+        variance, paid = before.variance + after.variance, before.paid + after.paid
+        rise = after.means - before.means
+        excess = np.maximum(np.abs(rise) - allowed, 0) ** 2 / variance - paid - needed
+        differ = (excess > 0) & (np.minimum(before.people, after.people) > 0)
+        for row, first in np.argwhere(differ).tolist():
+            at, last = first + one.rounds, first + one.rounds + other.rounds - 1
+            rises = bool(rise[row, first] > 0)
+            yield row, ChangePoint(at, first, last, rises), excess[row, first]
 
 
 # The variance factor of one report's noise: log E[e^(t noise)] <= t² factor / 2 for every t

@@ -227,9 +227,7 @@ class VectorEstimator(Estimator):
         return 0.0  # `noise` contains the sampling, so differences subtract limits
 
     def noise(self, these: Interval, confidence: float) -> Array:
-        """Return the variance that the farther limit would have if normal."""
-        (low, high), middle = these, self.points.estimate
-        return np.asarray((np.maximum(high - middle, middle - low) / deviates(confidence)) ** 2)
+        return self.variance_of(these, confidence)
 
     @property
     def step(self) -> Array:

@@ -350,7 +350,11 @@ class Estimator(ABC):
 
     def variance(self, confidence: float) -> Array:
         """Return the variance for the population that the farther limit would have if normal."""
-        (low, high), middle = self.like(confidence), self.points.estimate
+        return self.variance_of(self.like(confidence), confidence)
+
+    def variance_of(self, limits: Interval, confidence: float) -> Array:
+        """Return the variance that the farther of these limits would have if normal."""
+        (low, high), middle = limits, self.points.estimate
         return np.asarray((np.maximum(high - middle, middle - low) / deviates(confidence)) ** 2)
 
     def group(self, confidence: float) -> Array:

@@ -7,7 +7,7 @@ fits a phone and a wide screen without a script, and its text keeps its size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -259,6 +259,13 @@ class Trend:
     def plain(self) -> bool:
         """True if points are drawn without their texts, to keep the page short."""
         return self.small or len(self.points) > MAX_TEXTS
+
+    @property
+    def elements(self) -> Iterator[Mark]:
+        """Points with an element of their own, for their text, an arrow or a reference value."""
+        for point in self.points:
+            if not self.plain or point.off or any(point.cut) or point.reference is not None:
+                yield point
 
     # All marks of one kind form one path, in per cent across and pixels down
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import median_low
 from typing import Any, NamedTuple
 
@@ -148,7 +148,7 @@ class QuestionView:
         limit = MAX_INTERVAL_SHARE * self.question.span
         return bool(self.rows) and all(row.high - row.low >= limit for row in self.rows)
 
-    @property
+    @cached_property
     def headline(self) -> str:
         if not self.rows:
             return ""
@@ -167,7 +167,7 @@ class QuestionView:
         rows = self.rows if self.joint else self._figures(joint=True)
         return several_labels(rows, charts.MAX_MARKS)
 
-    @property
+    @cached_property
     def forecast(self) -> str:
         """Margin now and when final, while late reports arrive; empty for joint intervals."""
         made, period = self._of_round("forecasts"), self.context.period
@@ -202,10 +202,12 @@ class QuestionView:
             return ()
         facts = about(self.question)
         made = period_figures(self.context.periods, self.question.name, facts)
+        if not self._names:
+            return made
         names = self._renamed([row.value for row in made])
         return [row._replace(value=value) for row, value in zip(made, names, strict=True)]
 
-    @property
+    @cached_property
     def privacy_cost(self) -> str:
         """Privacy cost as a sentence; empty without estimates, for texts and for follow-ups."""
         survey, period = self.context.survey, self.context.period
@@ -300,13 +302,15 @@ class QuestionView:
         for number, result in self.history:
             for row in result.rows:
                 label = names.get(row.label, row.label)
+                if label not in panels:
+                    continue
                 shown = of_respondents(row) if self.context.periods else row
-                if label in panels and (made := figures(shown, asked.statistic, asked.unit)):
+                if made := figures(shown, asked.statistic, asked.unit):
                     panels[label].append((number, made))
         bands: dict[str, list[charts.PeriodMark]] = {}
         for period, value, *_ in self.over_periods:
             ends, forged = (period.round, period.last_round), bool(period.forged_rounds)
-            begins = self.context.survey.round_short_title(period.round)
+            begins = self._short_title(period.round)
             marked = charts.PeriodMark(*ends, period_name(period), value, forged, begins)
             bands.setdefault(value.label, []).append(marked)
         drawn = [self._panel(label, rounds) for label, rounds in panels.items()]
@@ -325,7 +329,7 @@ class QuestionView:
             else self.context.estimates.trends.get(self.question.name, ())
         )
 
-    @property
+    @cached_property
     def smoothed(self) -> str:
         """Smoothed estimate of the highest label in the round; empty without one."""
         shown, survey = self.context.period, self.context.survey
@@ -349,6 +353,11 @@ class QuestionView:
             else ""
         )
 
+    @cached_property
+    def _short_title(self) -> Callable[[int], str]:
+        """Short name of each round, of which all panels need the same ones."""
+        return cache(self.context.survey.round_short_title)
+
     def _panel(
         self, label: str, rounds: Sequence[tuple[int, Figures]]
     ) -> list[charts.RoundFigures]:
@@ -358,7 +367,7 @@ class QuestionView:
         return [
             charts.RoundFigures(
                 number,
-                self.context.survey.round_short_title(number),
+                self._short_title(number),
                 replace(
                     row,
                     label=label,
@@ -485,10 +494,11 @@ class QuestionView:
 
     def _renamed(self, rows: list[Figures]) -> list[Figures]:
         """Replace labels by their display names."""
-        names = self._names
+        if not (names := self._names):
+            return rows
         return [replace(row, label=names.get(row.label, row.label)) for row in rows]
 
-    @property
+    @cached_property
     def _names(self) -> Mapping[str, str]:
         """Display name of each label, where it has one."""
         if not self.question.display.options:

@@ -423,9 +423,9 @@ def share_variance(epsilon: Epsilon, people: int, sensitivity: int) -> float:
     return noise_variance(epsilon, sensitivity) / people**2
 
 
-def mean_variance(epsilon: Epsilon, people: int, steps: int = FINE) -> float:
+def mean_variance(epsilon: Epsilon, people: int) -> float:
     """Return the variance of the mean as a share of the range, for given grid positions."""
-    return noise_variance(epsilon, steps) / (people * steps) ** 2
+    return noise_variance(epsilon, FINE) / (people * FINE) ** 2
 
 
 # Any: each function takes the family of its key

@@ -335,7 +335,9 @@ def located_changes(
         made = ESTIMATORS[question.estimation](question, cells[known], reports[known])
         points[known] = made.points.estimate
     factor = FACTORS[question.estimation](question.mechanism) * question.span**2
-    error = (1 - CONFIDENCE) / len(question.labels)
+    error, largest_drift = (1 - CONFIDENCE) / len(question.labels), drift(survey, question)
+    compared_windows = comparisons_of(survey.rounds)
+    located = change_points(points.T, reports, factor, compared_windows, error, largest_drift)
     return tuple(
         ChangePoint(
             label=label,
@@ -345,10 +347,8 @@ def located_changes(
             earliest=survey.round_days(series[change.first].rounds[0])[0],
             latest=survey.round_days(series[change.last].rounds[-1])[1],
         )
-        for label, column in zip(question.labels, points.T, strict=True)
-        for change in change_points(
-            column, reports, factor, comparisons_of(survey.rounds), error, drift(survey, question)
-        )
+        for label, changed in zip(question.labels, located, strict=True)
+        for change in changed
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import cached_property
+from functools import cached_property, lru_cache
 from statistics import median_low
 from typing import NamedTuple, TypeVar
 
@@ -143,11 +143,11 @@ class Figures:
         places = self.meaningful if self.places is None else self.places
         return self.style.margin(self.half, None, places)
 
-    @property
+    @cached_property
     def whole(self) -> str:
         return f"{self.text(self.estimate)}{self.unit}"
 
-    @property
+    @cached_property
     def bounds(self) -> str:
         return f"{self.text(self.low)} to {self.text(self.high)}"
 
@@ -191,7 +191,13 @@ def known_figures(
     rows: Sequence[Row], statistic: Statistic, unit: str = "", joint: bool = False
 ) -> list[Figures]:
     """Return the figures of the rows that have an estimate."""
-    return aligned([made for row in rows if (made := figures(row, statistic, unit, joint))])
+    return aligned(_unaligned(rows, statistic, unit, joint))
+
+
+def _unaligned(
+    rows: Sequence[Row], statistic: Statistic, unit: str, joint: bool = False
+) -> list[Figures]:
+    return [made for row in rows if (made := figures(row, statistic, unit, joint))]
 
 
 def aligned(rows: Sequence[Figures], fewer: int = 0) -> list[Figures]:
@@ -205,7 +211,7 @@ def difference_figures(
 ) -> list[Figures]:
     """Return the figures of differences between estimates, with signs."""
     ends = ((d.low, d.high, d.low_these, d.high_these) for d in differences)
-    return _signed(differences, ends, statistic, unit)
+    return aligned(_signed(differences, ends, statistic, unit))
 
 
 def effect_figures(
@@ -213,7 +219,7 @@ def effect_figures(
 ) -> list[Figures]:
     """Return the figures of differences between two values of a label; the intervals are joint."""
     ends = ((effect.low_all, effect.high_all, None, None) for effect in effects)
-    return _signed(effects, ends, statistic, unit)
+    return aligned(_signed(effects, ends, statistic, unit))
 
 
 def _signed(
@@ -226,9 +232,7 @@ def _signed(
     signed = replace(style, sign="", from_zero=True, either_way=True, signed=True)
     unit = style.behind_margin(unit)
     pairs = zip(rows, ends, strict=True)
-    return aligned(
-        [Figures(d.label, d.estimate, *four, d.estimate, signed, unit) for d, four in pairs]
-    )
+    return [Figures(d.label, d.estimate, *four, d.estimate, signed, unit) for d, four in pairs]
 
 
 # Periods
@@ -256,14 +260,15 @@ def period_figures(periods: Sequence[Period], name: str, about: About) -> list[P
     forged_periods = {period.round for period in periods if period.forged_rounds}
     for period in periods:
         rows = [of_respondents(row) for row in period.questions[name]]
+        reports = rows[0].reports
         since = period.change.since if period.change else period.round
         forged = not forged_periods.isdisjoint((period.round, since))
         compared = period.change if not forged else None
         changed = compared.questions.get(name, ()) if compared else ()
-        listed = [of_respondents(difference) for difference in changed]
-        changes = {row.label: row for row in difference_figures(listed, statistic, about.unit)}
-        known = known_figures(rows, statistic, about.unit)
-        reports = period.questions[name][0].reports
+        ends = ((one.low_these, one.high_these) * 2 for one in changed)
+        listed = _signed(changed, ends, statistic, about.unit)
+        changes = {row.label: row for row in listed}
+        known = _unaligned(rows, statistic, about.unit)
         made += (
             PeriodFigures(period, row, changes.get(row.label), reports, forged) for row in known
         )
@@ -292,6 +297,7 @@ def period_name(period: Period, year: bool = True) -> str:
     return f"{days_text(period.first_day, period.last_day, year)}{event}"
 
 
+@lru_cache(maxsize=1024)
 def days_text(first: str, last: str, year: bool = True) -> str:
     """Return two days as text, without what they have in common.
 

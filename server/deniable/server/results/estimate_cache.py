@@ -216,8 +216,16 @@ class Pool:
     def reports(self) -> int:
         return self.tally.reports if self.tally else 0
 
+    @cached_property
+    def _counts(self) -> dict[str, Counts]:
+        return {}
+
     def counts(self, survey: Survey, question: Question) -> Counts:
-        return Counts.of(survey, question, self.tally, self.reading, self.members)
+        """Return the counts of a question, always the same object: its key is computed once."""
+        if question.name not in self._counts:
+            counted = Counts.of(survey, question, self.tally, self.reading, self.members)
+            self._counts[question.name] = counted
+        return self._counts[question.name]
 
     def weighed(self, survey: Survey, question: Question, earlier: Pool | None) -> Counts:
         """Return the counts with those of an earlier round, if neither can change any more."""

@@ -198,6 +198,7 @@ class SurveyEstimates:
         begun = self.selection.begun(self.survey, now)
         shown = {number for number in counted if number in self.selection}
         self._readings, self._newest = dict[int, Reading](), dict[int, Round]()
+        self._pools = dict[int, Pool]()
         self.facts = dict[int, RoundFacts]()
         self.facts |= {number: self._facts(number) for number in sorted(shown.union(begun))}
 
@@ -237,8 +238,8 @@ class SurveyEstimates:
     @property
     def version(self) -> str:
         """Digest of the counts: equal for everyone who sees the same results."""
-        keys = [self.published.id, *(self._pool(number).key for number in self._ascending)]
-        return blake2b(repr(keys).encode(), digest_size=6).hexdigest()
+        counted = _digest(map(self._pool, self._ascending))
+        return blake2b(self.published.id.encode() + counted, digest_size=6).hexdigest()
 
     def document(self) -> Results:
         return msgspec.structs.replace(self.header, rounds=tuple(self.rounds()))
@@ -307,7 +308,12 @@ class SurveyEstimates:
     def changes(self) -> dict[str, tuple[ChangePoint, ...]]:
         """Changes of each question over this selection."""
         survey, series = self.survey, self._series([*self.facts])
-        return {q.name: located_changes(survey, q, series) for q in survey.questions}
+
+        def locate(_: list[int]) -> list[dict[str, tuple[ChangePoint, ...]]]:
+            return [{q.name: located_changes(survey, q, series) for q in survey.questions}]
+
+        key = "changes", self.published.id, _digest(series)
+        return self._cache.get([key], locate, lambda made: sum(map(len, made.values())))[0]
 
     @cached_property
     def trends(self) -> dict[str, tuple[Smoothed, ...]]:
@@ -329,13 +335,22 @@ class SurveyEstimates:
         return self._forged([*self.facts])
 
     def _forged(self, numbers: Iterable[int]) -> frozenset[int]:
-        tallies = [self._tallies[number] for number in numbers if number in self._tallies]
-        fits = zip(tallies, round_fits(self.survey, tallies, self._cache), strict=True)
-        return frozenset(t.round for t, fit in fits if any(f.forged for f in fit.values()))
+        tallied = [number for number in numbers if number in self._tallies]
+
+        def check(_: list[int]) -> list[frozenset[int]]:
+            tallies = [self._tallies[number] for number in tallied]
+            fits = zip(tallied, round_fits(self.survey, tallies, self._cache), strict=True)
+            return [frozenset(n for n, fit in fits if any(f.forged for f in fit.values()))]
+
+        key = "forged", self.published.id, _digest(map(self._pool, tallied))
+        return self._cache.get([key], check, len)[0]
 
     def _series(self, numbers: Sequence[int]) -> list[Pool]:
         """Return the reports of each round or span, except rounds with forged reports."""
         survey, forged = self.survey, self._forged(numbers)
+        if not survey.repeats:
+            made = map(self._pool, numbers)
+            return [replace(p, members=()) if p.rounds[0] in forged else p for p in made]
         spans = [[*span] for _, span in groupby(numbers, lambda n: survey.span_of(n)[0])]
         ranges = [range(span[0], span[-1] + 1) for span in spans]
         honest = {n: tally for n, tally in self._tallies.items() if n not in forged}
@@ -430,10 +445,11 @@ class SurveyEstimates:
             return self.facts[number]
         survey, read = self.survey, self._reading(number)
         state = self.published.round_state(number, self.now)
+        first_day, last_day = survey.round_days(number)
         return RoundFacts(
             round=number,
-            first_day=survey.round_days(number)[0],
-            last_day=survey.round_days(number)[1],
+            first_day=first_day,
+            last_day=last_day,
             state=state,
             final_on=survey.taken_until(number).date().isoformat(),
             **read._asdict(),
@@ -488,9 +504,11 @@ class SurveyEstimates:
 
     def _pool(self, number: int) -> Pool:
         """Return the reports of one round."""
-        tally = self._tallies.get(number)
-        members = () if tally is None else (tally,)
-        return Pool(range(number, number + 1), members, self._reading(number))
+        if number not in self._pools:
+            tally = self._tallies.get(number)
+            members = () if tally is None else (tally,)
+            self._pools[number] = Pool(range(number, number + 1), members, self._reading(number))
+        return self._pools[number]
 
     def _before(self, numbers: Sequence[int]) -> dict[int, int]:
         """Map each round with reports to the last earlier round with reports."""
@@ -609,6 +627,11 @@ def json_chunks(header: Results, rounds: Iterable[Round]) -> Iterator[bytes]:
     for number, period in enumerate(rounds):
         yield (b"," if number else b"") + msgspec.json.encode(period)
     yield b"]}"
+
+
+def _digest(made: Iterable[Pool]) -> bytes:
+    """Return a digest of everything that the estimates of these rounds depend on."""
+    return blake2b(repr([pool.key for pool in made]).encode()).digest()
 
 
 def _rows(period: Round) -> float:
