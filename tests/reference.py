@@ -26,7 +26,7 @@ from deniable.client.net import delivery, survey_list, surveys, transport
 from deniable.client.state import ledger, outbox
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey import document as survey_document
-from deniable.shared.survey import labels, phrases, questions, reader
+from deniable.shared.survey import labels, languages, phrases, questions, reader
 from deniable.shared.survey.document import EPOCH, PERIODS, Period
 from deniable.shared.survey.kinds import KINDS, number, vector
 from deniable.shared.survey.phrases import ABOUT_SURVEYS
@@ -46,6 +46,7 @@ NUMBERS = {  # constants that both clients have, by module
         *("MAX_TITLE_CHARACTERS", "MAX_UNIT_CHARACTERS", "MAX_LABEL_CHARACTERS", "MAX_ROUNDS"),
         *("MAX_PAIRS", "MAX_PAIR_CELLS"),
     ],
+    languages: ["MAX_LANGUAGES"],
     reader: ["MAX_TEXT_CHARACTERS"],
     labels: ["MAX_LABELS", "MAX_VALUES", "MAX_VALUE_BYTES", "MAX_PATTERN_CHARACTERS", "NOT_GIVEN"],
     number: ["LARGEST_BOUND"],

@@ -83,4 +83,6 @@ def _table(head: str, keys: dict[str, object]) -> str:
 
 def _toml(value: object) -> str:
     """Return a value as TOML: strings and lists look as in JSON, and dates are unquoted."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_toml(part)}' for key, part in value.items())}}}"
     return str(value) if isinstance(value, date) else json.dumps(value, ensure_ascii=False)

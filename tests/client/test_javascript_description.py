@@ -21,13 +21,13 @@ from tests.eventually import PATIENCE
 from tests.node import NODE
 from tests.reference import PHRASES, TABLES, javascript_phrases, javascript_tables
 from tests.shared.test_phrases import SURVEYS, TEXT
-from tests.survey_texts import bit, choice, number, survey_text
+from tests.survey_texts import bit, choice, number, question, survey_text
 
 PROGRAM = """
 import { Client, Policy } from "./client/javascript/src/index.js";
 import { fileStorage } from "./client/javascript/src/file-storage.js";
 const given = JSON.parse(process.argv[1]);
-const { url, key, state, shipped, wanted, texts, consent, maxEpsilon, per } = given;
+const { url, key, state, shipped, wanted, texts, language, consent, maxEpsilon, per } = given;
 const questions = { crashed: "bit" };
 const caps = { maxEpsilon, maxEpsilonPerSurvey: maxEpsilon, per };
 const policy = new Policy({ keys: [key], questions, ...caps });
@@ -37,7 +37,7 @@ if (consent) {
   await client.consent(true);
   await client.answer(wanted, { crashed: true });
 }
-console.log(JSON.stringify(await client.describe(wanted, { shipped, texts })));
+console.log(JSON.stringify(await client.describe(wanted, { shipped, texts, language })));
 await client.close();
 """
 
@@ -97,6 +97,68 @@ def test_both_clients_use_the_same_words(tmp_path: Path, name: str) -> None:
         for question in expected.questions
     ]
     assert not (tmp_path / "state").exists(), "nothing is stored"
+
+
+LANGUAGES = ["big", "de", "de-CH", "zh-Hant"]  # a text in JavaScript has a method `big`
+TITLES = {tag: f"Title in {tag}" for tag in LANGUAGES}
+TRANSLATED = survey_text(
+    question("crashed", "bit", title=TITLES)
+    + number(unit={tag: f"min {tag}" for tag in LANGUAGES})
+    + question(
+        "browser",
+        "choice",
+        options=["a", "b"],
+        labels={tag: [f"One {tag}", f"Two {tag}"] for tag in LANGUAGES},
+    ),
+    languages=LANGUAGES,
+    title=TITLES,
+    owner={tag: f"Owner {tag}" for tag in LANGUAGES},
+)
+
+
+@pytest.mark.parametrize("language", ["", "de-CH-1901", "de-at", "zh", "fr"])
+def test_both_clients_show_the_same_language(tmp_path: Path, language: str) -> None:
+    """The sentences of the client are those of the app's own table."""
+    survey, texts = (
+        parse_toml(TRANSLATED),
+        {"why": "Warum: {purpose}", "answers": "  Antwort: {asked}"},
+    )
+    shipped = entry(render_document(survey))
+    policy = lifetime_policy(max_epsilon="4")
+    told = described(tmp_path, shipped=shipped, texts=texts, language=language)
+    expected = describe(shipped["id"], survey, policy, texts, language)
+    assert told["text"].split("\n") == expected.text.split("\n")
+    assert told["language"] == expected.language
+    chosen = {"": "big", "de-CH-1901": "de-CH", "de-at": "de", "zh": "zh-Hant", "fr": "big"}[
+        language
+    ]
+    assert (told["language"], told["title"]) == (chosen, f"Title in {chosen}")
+    assert told["questions"][2]["options"] == [f"One {chosen}", f"Two {chosen}"]
+    assert f"Antwort: a number from 0 to 120 (min {chosen})" in told["text"]
+
+
+def test_bad_texts_of_the_vectors_are_refused() -> None:
+    program = """
+        import { readFileSync } from "node:fs";
+        import { parseSurvey, Refused } from "./client/javascript/src/survey.js";
+        const vectors = JSON.parse(readFileSync("tests/vectors/survey_languages.json"));
+        const isRefused = (document) => {
+          try {
+            parseSurvey(document);
+            return false;
+          } catch (error) {
+            return error instanceof Refused;
+          }
+        };
+        const accepted = vectors.bad.filter((vector) => !isRefused(vector.document));
+        const names = accepted.map((vector) => vector.name);
+        console.log(JSON.stringify([isRefused(vectors.document), names]));
+    """
+    done = subprocess.run(
+        [NODE, "--input-type=module", "--eval", program],
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == [False, []]
 
 
 def test_the_tables_are_those_of_the_python_client() -> None:

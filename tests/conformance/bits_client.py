@@ -97,6 +97,7 @@ SURVEY_KEYS = {
     *("name", "title", "purpose", "owner", "opens", "closes", "round"),
     *("grace_days", "retention_days", "minimum_reports"),
 }
+TAG = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}")
 BIT_KEYS = {"name", "kind", "over", "epsilon", "mechanism", "integers"}
 
 
@@ -113,12 +114,14 @@ class Survey:
     def _read(self, table: Table, survey: Table, questions: list[Table]) -> None:
         must(table.keys() == {"deniable", "survey", "question"}, "document")
         must(is_whole(table["deniable"], 1, 1), "format")
-        must(survey.keys() - {"show_when"} == SURVEY_KEYS, "keys of the survey")
+        must(survey.keys() - {"show_when", "languages"} == SURVEY_KEYS, "keys of the survey")
+        tags = read_languages(survey["languages"]) if "languages" in survey else []
         margin = survey.get("show_when", "± 50 points")
         must(re.fullmatch("± ([1-9]|[1-4][0-9]|50) points", margin), "show_when")
         name = r"(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?"
         must(re.fullmatch(name, survey["name"], re.ASCII), "name")
-        must(all(is_line(survey[key]) for key in ("title", "purpose", "owner")), "texts")
+        texts = [in_each_language(survey[key], tags) for key in ("title", "purpose", "owner")]
+        must(all(is_line(text) for every in texts for text in every), "texts")
         must(survey["round"] in ROUNDS, "round")
         must(is_whole(survey["grace_days"], 0, 366), "grace_days")
         must(is_whole(survey["retention_days"], 0, 3_660), "retention_days")
@@ -128,7 +131,7 @@ class Survey:
         must(self.opens <= self.closes, "closes")
         self.grace = timedelta(days=survey["grace_days"])
         must(type(questions) is list and 1 <= len(questions) <= 100, "questions")
-        self.costs = {question["name"]: read_bit(question) for question in questions}
+        self.costs = {question["name"]: read_bit(question, tags) for question in questions}
         must(len(self.costs) == len(questions), "names of questions")
 
     def round_of(self, day: date) -> int:
@@ -148,14 +151,29 @@ def must(claim: object, what: str) -> None:
         raise Refused(f"the document breaks a rule or needs more than bits: {what}")
 
 
-def read_bit(question: Table) -> int:
+def read_languages(tags: Any) -> list[str]:
+    must(type(tags) is list and 1 <= len(tags) <= 16 and len({*tags}) == len(tags), "languages")
+    must(all(TAG.fullmatch(tag) for tag in tags), "tags of languages")
+    return list(tags)
+
+
+def in_each_language(text: Any, tags: list[str]) -> list[Any]:
+    """Return a text in each language; one that is not a table is the same in all."""
+    if type(text) is not dict:
+        return [text]
+    must(tags and text.keys() == {*tags}, "languages of a text")
+    return [*text.values()]
+
+
+def read_bit(question: Table, tags: list[str]) -> int:
     """Return ε in billionths."""
     must(question.keys() - {"title"} == BIT_KEYS, "keys of a question")
     must(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", question["name"], re.ASCII), "name")
     must(question["name"] != "of", "name")
     must((question["kind"], question["over"]) == ("bit", "first"), "kind and over")
     must(question["mechanism"] == "randomized-response", "mechanism")
-    must("title" not in question or is_line(question["title"], 200), "title")
+    titles = in_each_language(question.get("title", "-"), tags)
+    must(all(is_line(title, 200) for title in titles), "title")
     epsilon = billionths(question["epsilon"])
     must(0 < epsilon <= 20 * 10**9, "epsilon")
     must(question["integers"] == [str(lie_of(epsilon))], "integers")

@@ -143,6 +143,14 @@ def knows_no_words() -> None:
     put(questions, "read_labels", lambda *_: NO_LABELS)
 
 
+@fault("texts_may_be_in_several_languages")
+def believes_any_languages() -> None:
+    def read(reader: Reader) -> Any:  # Any: JSON
+        return tuple(reader.optional("languages", list) or ())
+
+    put(document, "read_languages", read)
+
+
 @fault("bad_documents_are_refused")
 def takes_a_key_twice() -> None:
     put(document, "_no_repeats", dict)

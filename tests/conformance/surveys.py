@@ -13,6 +13,7 @@ from tests.conformance.claims import asking, check, published, queued, same
 from tests.conformance.device import Broken, Stage
 from tests.conformance.vectors import read
 from tests.given_table import EACH
+from tests.vectors.languages import TAGS, TEXTS, TITLE
 
 Fields = dict[str, Any]  # keys of a question, as JSON
 VALUES = ANSWERS | {"froze": False}
@@ -169,6 +170,22 @@ def display_texts_change_nothing(stage: Stage) -> None:
     for question in table["question"]:
         question.update(texts[question["kind"]](question))
     refused(stage, sound=[json.dumps(table, ensure_ascii=False).encode()])
+
+
+@check("display-texts")
+def texts_may_be_in_several_languages(stage: Stage) -> None:
+    """Wrong languages, and tables that lack a text, are refused."""
+
+    def asked(survey: Fields, question: Fields) -> bytes:
+        table = json.loads(asking(stage, name="told"))
+        table["survey"] |= {"languages": [*TITLE], "title": TITLE} | survey
+        table["question"][0] |= {"title": TITLE} | question
+        return json.dumps(table, ensure_ascii=False).encode()
+
+    bad = [asked({"languages": tags}, {}) for tags in TAGS.values()]
+    bad += [asked({"owner": texts}, {}) for texts in TEXTS.values()]
+    bad += [asked({}, {"title": texts}) for texts in TEXTS.values()]
+    refused(stage, *map(entry, bad), sound=[asked({}, {})])
 
 
 @check("proved-tables", "number")

@@ -21,7 +21,7 @@ from deniable.shared.survey.document import PERIODS, parse_toml
 from tests.given_table import BROKEN, honest, planted
 from tests.survey_texts import YEARS, bit, survey_text
 from tests.survey_texts import question as in_toml
-from tests.vectors import ask_one, labels, latched, over, participation, sealed
+from tests.vectors import ask_one, labels, languages, latched, over, participation, sealed
 
 FOLDER = Path(__file__).parent
 DRAWS, ENCODINGS = FOLDER / "mechanisms.json", FOLDER / "encodings.json"
@@ -51,6 +51,7 @@ def main() -> None:
     add_rounds(ROUNDS)
     ask_one.make(FOLDER)
     labels.make(FOLDER)
+    languages.make(FOLDER)
     latched.make(FOLDER)
     over.make(FOLDER)
     participation.make(FOLDER)

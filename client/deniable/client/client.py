@@ -171,15 +171,24 @@ class Client(Person):
 
     @signal_safe
     def describe(
-        self, survey: str, /, *, shipped: bytes | str | None = None, texts: Texts | None = None
+        self,
+        survey: str,
+        /,
+        *,
+        shipped: bytes | str | None = None,
+        texts: Texts | None = None,
+        language: str = "",
     ) -> Description | Outcome:
         """Describe a survey to a person: its questions, its purpose, and what it reveals.
 
         This reads the survey from the list on disk, without a network. Before consent there is no
         list, so pass the survey that ships with the app: the output of
         `deniable survey show NAME --json`. If there is no survey to describe, the Outcome states
-        the reason. `texts` replaces sentences of `deniable.shared.survey.phrases.ENGLISH`, for
-        another language.
+        the reason.
+
+        `language`, a tag such as "de-AT", chooses the survey's own texts, and `texts` replaces
+        sentences of `deniable.shared.survey.phrases.ENGLISH`. Neither changes anything that is
+        sent.
         """
         if shipped is None:
             found = self._listed_survey(survey)
@@ -192,10 +201,16 @@ class Client(Person):
             from deniable.client.disclosure import describe
         except UNUSABLE as error:
             return Outcome("unavailable", str(error))
-        return describe(found.id, found.survey, self._policy, texts)
+        return describe(found.id, found.survey, self._policy, texts, language)
 
     def ask(
-        self, survey: str, /, *, shipped: bytes | str | None = None, texts: Texts | None = None
+        self,
+        survey: str,
+        /,
+        *,
+        shipped: bytes | str | None = None,
+        texts: Texts | None = None,
+        language: str = "",
     ) -> bool:
         """Ask for consent on a terminal, once, in the survey's own words; see `describe`.
 
@@ -207,7 +222,7 @@ class Client(Person):
 
         unasked = self.consented is None and not isinstance(self.budget(), Outcome)
         if unasked and is_terminal() and not overruled(self._consent.allow_ci):
-            told = self.describe(survey, shipped=shipped, texts=texts)
+            told = self.describe(survey, shipped=shipped, texts=texts, language=language)
             choice = None if isinstance(told, Outcome) else ask_on_terminal(told, texts or {})
             if choice is not None:
                 self.consent(choice)

@@ -53,6 +53,7 @@ class Description:
 
     survey: str  # the survey's id
     name: str
+    language: str  # tag of the survey's own texts; empty if the survey names no languages
     title: str
     purpose: str
     owner: str
@@ -72,11 +73,16 @@ class Description:
     text: str = field(repr=False)  # complete description for a dialog, in lines
 
 
-def describe(id_: str, survey: Survey, policy: Policy, texts: Texts | None = None) -> Description:
-    """Describe a survey in English, or with the sentences of another table."""
+def describe(
+    id_: str, survey: Survey, policy: Policy, texts: Texts | None = None, language: str = ""
+) -> Description:
+    """Describe a survey in English, or with the sentences of another table.
+
+    `language` chooses the survey's own texts.
+    """
     from deniable.shared.survey.phrases import ENGLISH, explain_survey
 
-    texts = {**ENGLISH, **(texts or {})}
+    survey, texts = survey.in_language(language), {**ENGLISH, **(texts or {})}
     told = explain_survey(survey, texts, _reports(survey, policy), _shown)
     title, purpose, owner = map(_shown, (survey.title, survey.purpose, survey.owner))
     caps = _caps(survey, policy, texts)
@@ -95,6 +101,7 @@ def describe(id_: str, survey: Survey, policy: Policy, texts: Texts | None = Non
     return Description(
         survey=id_,
         name=survey.name,
+        language=survey.language,
         title=title,
         purpose=purpose,
         owner=owner,

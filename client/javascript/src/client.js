@@ -109,18 +109,19 @@ export class Client extends Person {
 
   /**
    * Describe a survey to a person: its questions, its purpose, and what it reveals. Without `shipped`, the survey that
-   * ships with the app, it is read from the stored list. `texts` replaces sentences of `phrases.js`, for another language.
-   * @param {string} survey @param {{shipped?: unknown, texts?: import("./description.js").Texts}} [options]
+   * ships with the app, it is read from the stored list. `language`, a tag such as "de-AT", chooses the survey's own texts, and
+   * `texts` replaces sentences of `phrases.js`. Neither changes anything that is sent.
+   * @param {string} survey @param {{shipped?: unknown, texts?: import("./description.js").Texts, language?: string}} [options]
    * @returns {Promise<import("./description.js").Description | Outcome>}
    */
-  async describe(survey, { shipped, texts } = {}) {
+  async describe(survey, { shipped, texts, language } = {}) {
     try {
       const { surveys, policy, words } = this.#core, isShipped = shipped !== undefined;
       if (!isShipped && !(await this.#anyConsent())) return { ...NO_CONSENT };
       const found = isShipped ? await surveys.shipped(survey, shipped) : await surveys.kept(survey);
       if ("status" in found) return found;
       const { describe } = await loaded(words);
-      return describe(found.id, found.survey, policy, texts);
+      return describe(found.id, found.survey, policy, texts, language);
     } catch (error) {
       return failure(error);
     }

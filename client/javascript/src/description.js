@@ -21,84 +21,93 @@ const MAX_SHOWN_EPSILON = 30n * BILLION;
  */
 
 /** Describe a survey. Each field can be shown in a dialog; `text` is all of them, in lines.
- * @param {string} id @param {Survey} survey @param {import("./policy.js").Policy} policy @param {Texts} [replaced] */
-export function describe(id, survey, policy, replaced = {}) {
+ * @param {string} id @param {Survey} survey @param {import("./policy.js").Policy} policy @param {Texts} [replaced] @param {string} [wanted] language */
+export function describe(id, survey, policy, replaced = {}, wanted = "") {
   const texts = { ...ENGLISH, ...replaced };
-  const reports = reportsOf(survey, policy);
-  const questions = survey.questions.map((question) => describeQuestion(question, reports, texts));
-  const { rounds, asksOne, repeatRounds, described } = survey, several = rounds > 1;
-  const [title, purpose, owner] = [described.title, described.purpose, described.owner].map(shown);
+  const n = closestLanguage(wanted, survey.languages), reports = reportsOf(survey, policy);
+  const [described, ...asked] = survey.described.map((texts) => texts[n]);
+  const questions = survey.questions.map((question, n) =>
+    describeQuestion(question, asked[n], reports, texts)
+  );
+  const { rounds, asksOne, repeatRounds } = survey, several = rounds > 1;
   const every = texts[/** @type {"every_day"} */ (`every_${survey.period}`)];
-  const when = fill(texts.when, {
-    every: several ? fill(texts.rounds, { every, rounds: grouped(rounds) }) : every,
-    opens: iso(survey.opens),
-    closes: iso(survey.closes - DAY),
-  });
-  const growth = [survey.epsilon, survey.epsilon * drawsOf(survey)].map((epsilon) =>
+  const [one, all] = [survey.epsilon, survey.epsilon * drawsOf(survey)].map((epsilon) =>
     growthOf(epsilon, texts)
   );
   const labels = survey.labels.map(({ name, listed }) =>
     shown(`${name} (${listed.join(", ") || texts.any_text})`)
   );
-  const privacy = [
-    texts.noise,
-    fill(repeatRounds > 1 ? texts.span : texts.round, {
-      rounds: grouped(repeatRounds),
-      growth: growth[0],
-    }),
-    ...(several ? [fill(texts.survey, { rounds: grouped(rounds), growth: growth[1] })] : []),
-    ...repeated(survey, texts),
-    ...drafts(survey, texts),
-    fill(texts.clear, { names: [texts.clear_survey, texts.clear_round, ...labels].join(", ") }),
-    texts.address,
-    ...(survey.sealedTo === undefined ? [] : [texts.sealed]),
-  ];
   const days = described.retention_days;
-  const kept = fill(texts.kept, {
-    days: fill(days === 1 ? texts.one_day : texts.days, { days: grouped(days) }),
-    until: iso(survey.keyUntil + days * DAY),
-  });
-  const stop = [texts.stop, texts.forget, texts.counted], caps = capsOf(survey, policy, texts);
-  const lines = questions.flatMap(({ title, asked, odds }, n) => [
-    fill(texts.question, { title }),
-    fill(texts.answers, { asked }),
-    ...overOf(survey, survey.questions[n].over, texts),
-    odds,
-  ]);
-  const text = [
-    title,
-    fill(texts.why, { purpose }),
-    fill(texts.owner, { owner }),
-    when,
-    asksOne ? texts.one_question : texts.questions,
-    ...lines,
-    ...privacy,
-    caps,
-    kept,
-    ...stop,
-  ].join("\n");
-  return {
+  const told = {
     survey: id,
     name: survey.name,
-    title,
-    purpose,
-    owner,
-    when,
+    language: survey.languages[n],
+    title: shown(described.title),
+    purpose: shown(described.purpose),
+    owner: shown(described.owner),
+    when: fill(texts.when, {
+      every: several ? fill(texts.rounds, { every, rounds: grouped(rounds) }) : every,
+      opens: iso(survey.opens),
+      closes: iso(survey.closes - DAY),
+    }),
     rounds,
     repeatRounds,
     asksOne,
-    questions: questions.map((question) => ({ ...question, odds: question.odds.trim() })),
-    privacy,
-    caps,
-    kept,
-    stop,
-    text,
+    questions: questions.map(({ odds, ...question }) => ({ ...question, odds: odds.trim() })),
+    privacy: [
+      texts.noise,
+      fill(repeatRounds > 1 ? texts.span : texts.round, {
+        rounds: grouped(repeatRounds),
+        growth: one,
+      }),
+      ...(several ? [fill(texts.survey, { rounds: grouped(rounds), growth: all })] : []),
+      ...repeated(survey, texts),
+      ...drafts(survey, texts),
+      fill(texts.clear, { names: [texts.clear_survey, texts.clear_round, ...labels].join(", ") }),
+      texts.address,
+      ...(survey.sealedTo === undefined ? [] : [texts.sealed]),
+    ],
+    caps: capsOf(survey, policy, texts),
+    kept: fill(texts.kept, {
+      days: fill(days === 1 ? texts.one_day : texts.days, { days: grouped(days) }),
+      until: iso(survey.keyUntil + days * DAY),
+    }),
+    stop: [texts.stop, texts.forget, texts.counted],
   };
+  const text = [
+    told.title,
+    fill(texts.why, told),
+    fill(texts.owner, told),
+    told.when,
+    asksOne ? texts.one_question : texts.questions,
+    ...questions.flatMap((question, n) => [
+      fill(texts.question, question),
+      fill(texts.answers, question),
+      ...overOf(survey, survey.questions[n].over, texts),
+      question.odds,
+    ]),
+    ...told.privacy,
+    told.caps,
+    told.kept,
+    ...told.stop,
+  ].join("\n");
+  return { ...told, text };
 }
 
-/** @param {Survey["questions"][number]} question @param {bigint} reports @param {typeof ENGLISH} texts @returns {DescribedQuestion} */
-function describeQuestion({ name, kind, epsilon, described }, reports, texts) {
-  const { title = "", unit = "", low = 0, high = 0, length = 0, dimension = 0 } = described;
+/** Return the index of the language that is closest to a wanted tag, by the rule of PROTOCOL.md, section 1. @param {string} wanted @param {string[]} languages */
+function closestLanguage(wanted, languages) {
+  const subtags = wanted.toLowerCase().split("-");
+  const ranks = languages.map((language) => {
+    const own = language.toLowerCase().split("-");
+    const equal = own.filter((subtag, n) => subtag === subtags[n]);
+    return own[0] === subtags[0] ? equal.length - language.length / 99 : 0;
+  });
+  return ranks.indexOf(Math.max(...ranks));
+}
+
+/** @param {Survey["questions"][number]} question @param {import("./survey.js").DescribedQuestion} described @param {bigint} reports @param {typeof ENGLISH} texts @returns {DescribedQuestion} */
+function describeQuestion({ name, kind, epsilon }, described, reports, texts) {
+  const { title = name, unit = "", low = 0, high = 0, length = 0, dimension = 0 } = described;
   const listed = described.labels ?? described.options ?? [];
   const more = listed.length - MAX_SHOWN_OPTIONS;
   const first = listed.slice(0, MAX_SHOWN_OPTIONS).join(", ");
@@ -116,7 +125,7 @@ function describeQuestion({ name, kind, epsilon, described }, reports, texts) {
   const one = growthOf(epsilon, texts), all = growthOf(reports * epsilon, texts);
   return {
     name,
-    title: shown(title || name),
+    title: shown(title),
     options: listed.map(shown),
     unit: shown(unit),
     asked: shown(unit ? fill(texts.unit, { asked, unit }) : asked),
@@ -158,10 +167,11 @@ function overOf({ redraws, period, rounds, firstRound, takenUntil }, over, texts
 }
 
 /** Describe when reports leave, if after their round. @param {Survey} survey @param {typeof ENGLISH} texts */
-function drafts({ redraws, takenUntil, firstRound, described: { grace_days: grace } }, texts) {
+function drafts({ redraws, spanEnds, takenUntil, firstRound }, texts) {
   if (!redraws) return [];
-  const begin = takenUntil(firstRound) - DAY * grace;
-  const end = begin + DAY * Math.min(MAX_SPREAD_DAYS, grace / 2);
+  const begin = spanEnds(firstRound);
+  const grace = takenUntil(firstRound) - begin;
+  const end = begin + Math.min(DAY * MAX_SPREAD_DAYS, grace / 2);
   const isSameMonth = iso(begin).slice(0, 7) === iso(end).slice(0, 7);
   const first = isSameMonth ? new Date(begin).getUTCDate() : dayOf(begin, texts);
   const days = fill(texts.days_between, { first, last: dayOf(end, texts) });
@@ -250,7 +260,7 @@ function growthOf(epsilon, texts) {
   return fill(form, { share: String(min(share, 99n)), epsilon: decimal(epsilon) });
 }
 
-/** Replace each `{name}` by its value; a value is never searched for names. @param {string} form @param {Record<string, string | number>} values */
+/** Replace each `{name}` by its value; a value is never searched for names. @param {string} form @param {Record<string, unknown>} values */
 const fill = (form, values) => form.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
 
 /** @param {bigint} a @param {bigint} b */

@@ -97,6 +97,8 @@ export interface DescribedQuestion {
 export interface Description {
   survey: string;
   name: string;
+  /** The tag of the survey's own texts; empty if the survey names no languages. */
+  language: string;
   title: string;
   purpose: string;
   owner: string;
@@ -178,10 +180,10 @@ export class Client implements Person {
   person(id: string, options?: { labels?: Record<string, string> }): Person;
   /** Fetch the list of surveys before the first answer. Return whether a fresh list is on disk. */
   prefetch(): Promise<boolean>;
-  /** Describe a survey to a person. `texts` replaces sentences of `phrases.js`, for another language. */
+  /** Describe a survey to a person: `language`, like "de-AT", chooses its own texts, and `texts` replaces sentences of `phrases.js`. */
   describe(
     survey: string,
-    options?: { shipped?: unknown; texts?: Record<string, string> },
+    options?: { shipped?: unknown; texts?: Record<string, string>; language?: string },
   ): Promise<Description | Outcome>;
   /** Send the waiting reports, for at most this many seconds. Return how many still wait. */
   flush(seconds?: number): Promise<number>;

@@ -7,7 +7,7 @@ import {
   MAX_VALUES,
   NOT_GIVEN,
 } from "./tables.js";
-import { isLine } from "./text.js";
+import { isLine, isListOf } from "./text.js";
 
 /** @typedef {{name: string, listed: readonly string[], drawn: boolean, matches: (text: string) => boolean}} Label */
 
@@ -27,11 +27,10 @@ export const isLabelValue = (text) =>
  * @param {any} tables @param {string[]} questions @returns {Label[] | undefined}
  */
 export function parseLabels(tables, questions) {
-  if (!Array.isArray(tables) || !tables.length || tables.length > MAX_LABELS) return undefined;
-  if (questions.includes("label")) return undefined;
-  const labels = tables.map(parseLabel).filter((label) => label !== undefined);
+  if (!isListOf(tables, 1, MAX_LABELS, parseLabel) || questions.includes("label")) return undefined;
+  const labels = /** @type {Label[]} */ (tables.map(parseLabel));
   const names = [...labels.map((label) => label.name), ...questions];
-  return labels.length === tables.length && new Set(names).size === names.length &&
+  return new Set(names).size === names.length &&
       labels.filter((label) => label.drawn).length <= 1
     ? labels
     : undefined;
@@ -46,9 +45,8 @@ function parseLabel(table) {
     const matches = matcher(given);
     return matches && { name: table.name, listed: [], drawn, matches };
   }
-  const fits = (drawn || kind === "values") && Array.isArray(given) && given.length <= MAX_VALUES &&
-    given.length >= (drawn ? 2 : 1) && new Set(given).size === given.length &&
-    given.every(isLabelValue);
+  const fits = (drawn || kind === "values") &&
+    isListOf(given, drawn ? 2 : 1, MAX_VALUES, isLabelValue);
   return fits ? { name: table.name, listed: given, drawn, matches: () => false } : undefined;
 }
 

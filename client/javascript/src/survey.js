@@ -9,6 +9,7 @@ import {
   MAX_COORDINATE,
   MAX_DOCUMENT_BYTES,
   MAX_LABEL_CHARACTERS,
+  MAX_LANGUAGES,
   MAX_PAIR_CELLS,
   MAX_PAIRS,
   MAX_QUESTIONS,
@@ -19,11 +20,10 @@ import {
   PERIODS,
   RESERVED,
 } from "./tables.js";
-import { digitsOf, isLine, placeText } from "./text.js";
+import { digitsOf, isLine, isListOf, placeText } from "./text.js";
 
 /** @typedef {import("./mechanisms.js").Answer} Answer */
 /** @typedef {import("./mechanisms.js").Draw} Draw */
-/** @typedef {{title: string, purpose: string, owner: string, grace_days: number, retention_days: number}} Described */
 /** @typedef {{title?: string, unit?: string, options?: string[], labels?: string[], low?: number, high?: number, length?: number, dimension?: number}} DescribedQuestion */
 /** An error for a survey that this app must not answer. */
 export class Refused extends Error {}
@@ -73,18 +73,24 @@ function must(claim, where) {
 }
 
 /** Require a table with these keys and no others but the optional ones. @param {any} table @param {string} where @param {string} keys with spaces between @param {string} [optional] */
-function exactly(table, where, keys, optional = "") {
-  must(table && typeof table === "object" && !Array.isArray(table), where);
-  const present = Object.keys(table), needed = keys.split(" "), allowed = optional.split(" ");
-  must(needed.every((key) => present.includes(key)), where);
-  must(present.every((key) => needed.includes(key) || allowed.includes(key)), where);
+function exactly(table, where, keys, optional = keys) {
+  must(
+    table?.constructor === Object && keys.split(" ").every((key) => key in table) &&
+      Object.keys(table).every((key) => `${keys} ${optional}`.split(" ").includes(key)),
+    where,
+  );
 }
 
-/** @param {unknown} value @param {number} low @param {number} high */
-const isCount = (value, low, high) =>
-  Number.isInteger(value) && Number(value) >= low && Number(value) <= high;
+/** @param {unknown} tag */
+const isTag = (tag) => fits(tag, /^[a-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$/);
+
+/** @param {any} value @param {number} low @param {number} high */
+const isCount = (value, low, high) => Number.isInteger(value) && value >= low && value <= high;
 /** @param {unknown} text @param {RegExp} pattern */
 const fits = (text, pattern) => typeof text === "string" && pattern.test(text);
+
+/** @param {unknown} text */
+const isDigest = (text) => fits(text, /^[0-9a-f]{64}$/);
 
 /** Read a day as milliseconds since 1970; NaN if it is not a day. @param {unknown} text */
 function day(text) {
@@ -109,14 +115,13 @@ export function billionths(text) {
 
 /** Return whether these are different pairs of bits and choices, to be counted together. @param {unknown} pairs @param {Question[]} questions */
 function areCrossed(pairs, questions) {
-  if (!Array.isArray(pairs) || pairs.length < 1 || pairs.length > MAX_PAIRS) return false;
   /** @param {unknown} name */
   const cells = (name) => questions.find((question) => question.name === name)?.cells ?? Infinity;
   /** @param {unknown} pair */
   const isPair = (pair) =>
     Array.isArray(pair) && pair.length === 2 && pair[0] !== pair[1] &&
     cells(pair[0]) * cells(pair[1]) <= MAX_PAIR_CELLS;
-  return pairs.every(isPair) &&
+  return isListOf(pairs, 1, MAX_PAIRS, isPair) &&
     new Set(pairs.map((pair) => [...pair].sort().join())).size === pairs.length;
 }
 
@@ -130,60 +135,74 @@ export function parseSurvey(text) {
     survey,
     "survey",
     "name title purpose owner opens closes round grace_days retention_days minimum_reports",
-    "ask cross follows follows_rule follows_tally looks most_change repeat repeat_rounds sealed_to show_when step",
+    "ask cross follows follows_rule follows_tally languages looks most_change repeat repeat_rounds sealed_to show_when step",
   );
+  /** @param {string} key @param {(value: any) => unknown} isValid */
+  const optional = (key, isValid) => must(!(key in survey) || isValid(survey[key]), key);
   must(
     fits(survey.name, /^(?![0-9A-Fa-f]{64}$)[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?$/),
     "name",
   );
-  must([survey.title, survey.purpose, survey.owner].every(isLine), "title, purpose, owner");
-  must(table.deniable === 1 && Object.hasOwn(PERIODS, survey.round), "format and round");
+  must(isListOf(tables, 1, MAX_QUESTIONS, () => true), "question");
+  optional("languages", (tags) => isListOf(tags, 1, MAX_LANGUAGES, isTag));
+  const languages = survey.languages ?? [""];
+  /** The tables of the survey and its questions, each with its texts in each language; a text that is not in exactly these is no text. @type {any[][]} */
+  const described = [survey, ...tables].map((part) =>
+    languages.map((/** @type {string} */ tag) =>
+      Object.fromEntries(
+        Object.entries(part ?? {}).map(([key, text]) => [
+          key,
+          text?.constructor !== Object
+            ? text
+            : Object.keys(text).length === survey.languages?.length && (text[tag] ?? 0),
+        ]),
+      )
+    )
+  );
+  must(
+    described[0].every(({ title, purpose, owner }) => [title, purpose, owner].every(isLine)),
+    "title purpose owner",
+  );
+  must(table.deniable === 1 && Object.hasOwn(PERIODS, survey.round), "round");
   must(
     isCount(survey.grace_days, 0, 366) && isCount(survey.retention_days, 0, 3660) &&
       isCount(survey.minimum_reports, 1, 1e9),
     "counts",
   );
-  must(Array.isArray(tables) && tables.length >= 1 && tables.length <= MAX_QUESTIONS, "question");
-  const questions = tables.map(parseQuestion);
+  const questions = tables.map((part, n) => parseQuestion(part, described[n + 1]));
   const names = questions.map((question) => question.name);
   must(new Set(names).size === names.length, "question names");
   const labels = "label" in table ? parseLabels(table.label, names) : [];
   must(labels, "label");
   const asksOne = "ask" in survey;
-  must(!asksOne || (survey.ask === 1 && questions.length > 1), "ask");
-  must(!("cross" in survey) || (!asksOne && areCrossed(survey.cross, questions)), "cross");
+  optional("ask", (ask) => ask === 1 && questions.length > 1);
+  optional("cross", (pairs) => !asksOne && areCrossed(pairs, questions));
   const opens = day(survey.opens),
     closes = day(survey.closes),
     period = PERIODS[survey.round];
   const of = (/** @type {number} */ at) => roundOf(period, at);
-  must(opens <= closes && of(closes) - of(opens) < MAX_ROUNDS, "opens and closes");
+  must(opens <= closes && of(closes) - of(opens) < MAX_ROUNDS, "opens closes");
   const first = of(opens), rounds = of(closes) - first + 1;
   const redraws = checkOver(tables, survey);
   must("repeat" in survey === "repeat_rounds" in survey, "repeat");
-  must(!("repeat" in survey) || (survey.repeat === "latched" && !redraws), "repeat");
-  must(!("repeat" in survey) || isCount(survey.repeat_rounds, 2, rounds), "repeat_rounds");
-  must(
-    survey.sealed_to === undefined ||
-      fits(survey.sealed_to, /^[0-9a-f]{64}$/),
-    "sealed_to",
-  );
-  must(
-    survey.show_when === undefined || fits(survey.show_when, /^± ([1-9]|[1-4]\d|50) points$/),
-    "show_when",
-  );
-  must(
-    survey.most_change === undefined ||
-      (survey.round !== "once" && !("repeat" in survey) &&
-        fits(survey.most_change, /^(0\.\d?[1-9]|[1-9]\d?(\.\d?[1-9])?) points$/)),
+  optional("repeat", (repeat) => repeat === "latched" && !redraws);
+  optional("repeat_rounds", (count) => isCount(count, 2, rounds));
+  optional("sealed_to", isDigest);
+  optional("show_when", (margin) => fits(margin, /^± ([1-9]|[1-4]\d|50) points$/));
+  optional(
     "most_change",
+    (change) =>
+      survey.round !== "once" && !("repeat" in survey) &&
+      fits(change, /^(0\.\d?[1-9]|[1-9]\d?(\.\d?[1-9])?) points$/),
   );
   const follows = [survey.follows, survey.follows_rule, survey.follows_tally];
   const isDrafted = survey.round === "once" && labels.length === 0 && !("cross" in survey) &&
-    fits(follows[0], /^[0-9a-f]{64}$/) && fits(follows[2], /^[0-9a-f]{64}$/) &&
+    isDigest(follows[0]) && isDigest(follows[2]) &&
     fits(follows[1], /^quantile 0\.[0-9]{1,9} of round (0|[1-9][0-9]{0,8})$/);
   must(follows.every((text) => text === undefined) || isDrafted, "follows");
-  must(!("step" in survey) || (isCount(survey.step, 5, 1e6) && survey.step !== 20), "step");
-  const repeatRounds = Number(survey.repeat_rounds ?? 1);
+  optional("step", (step) => isCount(step, 5, 1e6) && step !== 20);
+  /** @type {number} */
+  const repeatRounds = survey.repeat_rounds ?? 1;
   /** @param {number} round */
   const ends = (round) => beginOf(period, round + 1) ?? closes + DAY;
   /** Return when a round's reports are no longer accepted. @param {number} round */
@@ -195,10 +214,11 @@ export function parseSurvey(text) {
     return round >= first && now < takenUntil(round) ? round : undefined;
   };
   return {
-    name: String(survey.name),
-    period: String(survey.round),
-    /** The document's own table, for people. @type {Described} */
-    described: survey,
+    name: /** @type {string} */ (survey.name),
+    period: /** @type {string} */ (survey.round),
+    /** The languages of its texts, the default first; an empty tag if it names none. @type {string[]} */
+    languages,
+    described,
     rounds,
     firstRound: first,
     /** The number of rounds that share one report; 1 if each has its own. */
@@ -302,9 +322,9 @@ function areWords({ kind, options, title = "-", unit, labels }) {
   return short(title, MAX_TITLE_CHARACTERS) &&
     (unit === undefined || (KINDS[kind].unit && short(unit, MAX_UNIT_CHARACTERS))) &&
     (labels === undefined ||
-      (kind === "choice" && Array.isArray(labels) && labels.length === options?.length &&
-        new Set(labels).size === labels.length &&
-        labels.every((label) => short(label, MAX_LABEL_CHARACTERS))));
+      (kind === "choice" &&
+        isListOf(labels, 0, Infinity, (label) => short(label, MAX_LABEL_CHARACTERS)) &&
+        labels.length === options?.length));
 }
 
 /** Refuse a survey that another client may answer. @param {string} does @param {string} name */
@@ -338,8 +358,8 @@ function checkOver(questions, survey) {
   return redrawn.length > 0;
 }
 
-/** @param {any} table */
-function parseQuestion(table) {
+/** @param {any} table @param {DescribedQuestion[]} texts the table in each language */
+function parseQuestion(table, texts) {
   must(table && typeof table === "object", "question");
   const listed = listedMechanism(table), { kind, low, high, options, other } = table;
   const { length, buckets, salt, dimension } = table;
@@ -355,10 +375,9 @@ function parseQuestion(table) {
     `name kind over epsilon mechanism integers${own ? ` ${own}` : ""}`,
     kind === "choice" ? "title unit labels other" : "title unit labels",
   );
-  must(areWords(table), "title, unit, labels");
+  must(texts.every(areWords), "title unit labels");
   must(
-    typeof table.name === "string" && !RESERVED.includes(table.name) &&
-      /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(table.name),
+    !RESERVED.includes(table.name) && fits(table.name, /^[A-Za-z_][A-Za-z0-9_]{0,63}$/),
     "question name",
   );
   const epsilon = billionths(table.epsilon);
@@ -366,22 +385,18 @@ function parseQuestion(table) {
   if (kind === "number") {
     must(
       [low, high].every((n) => Number.isFinite(n) && Math.abs(n) <= LARGEST_BOUND) && low < high,
-      "low and high",
+      "low high",
     );
   }
   if (kind === "choice") {
     must(
-      Array.isArray(options) &&
-        options.every((option) => typeof option === "string" && option.trim()),
+      isListOf(options, 0, Infinity, (text) => typeof text === "string" && text.trim()) &&
+        (other === undefined || options.includes(other)),
       "options",
-    );
-    must(
-      new Set(options).size === options.length && (other === undefined || options.includes(other)),
-      "options, other",
     );
   }
   if (kind === "text") {
-    must(isCount(length, 4, 32) && isCount(buckets, 1_024, 65_536), "length and buckets");
+    must(isCount(length, 4, 32) && isCount(buckets, 1_024, 65_536), "length buckets");
     must((buckets & (buckets - 1)) === 0, "buckets are a power of two");
     must(isLine(salt), "salt");
   }
@@ -411,17 +426,15 @@ function parseQuestion(table) {
     : placeChoice(options, other);
   const cells = table.mechanism === "projective-geometry" ? Number(integers[1]) : size;
   return {
-    name: String(table.name),
-    kind: String(kind),
+    name: /** @type {string} */ (table.name),
+    kind: /** @type {string} */ (kind),
     epsilon,
     symbols: mechanism.symbols,
-    over: String(table.over),
+    over: /** @type {string} */ (table.over),
     cells: ["bit", "choice"].includes(kind) ? Number(cells) : Infinity, // of a cross table; only bits and choices can be crossed
     /** @type {(answer: unknown) => Answer | undefined | Promise<Answer | undefined>} */
     place,
     report: reporter(mechanism),
-    /** The document's own table, for people. @type {DescribedQuestion} */
-    described: table,
   };
 }
 

@@ -96,6 +96,7 @@ export const MAX_LABEL_CHARACTERS = 100;
 export const MAX_ROUNDS = 10000;
 export const MAX_PAIRS = 10;
 export const MAX_PAIR_CELLS = 1024;
+export const MAX_LANGUAGES = 16;
 export const MAX_TEXT_CHARACTERS = 2000;
 export const MAX_LABELS = 8;
 export const MAX_VALUES = 64;

@@ -12,6 +12,11 @@ export const isLine = (text) =>
   typeof text === "string" && /^(?:[^\p{C}\p{Z}]| )+$/u.test(text) && text.trim() !== "" &&
   [...text].length <= MAX_TEXT_CHARACTERS;
 
+/** Return whether a value is a list of different items that all fit. @param {any} list @param {number} low @param {number} high @param {(item: any) => unknown} fits @returns {list is any[]} */
+export const isListOf = (list, low, high, fits) =>
+  Array.isArray(list) && list.length >= low && list.length <= high &&
+  new Set(list).size === list.length && list.every(fits);
+
 /** Return the number of hex digits that each group hashes. @param {number} length of a text, in bytes */
 export const digitsOf = (length) => [
   ...Array.from({ length: 2 * length - FIRST + 1 }, (_, n) => FIRST + n),

@@ -28,10 +28,19 @@ from typing import Any, NamedTuple
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.privacy.mechanism import Draw, random_pause
-from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.kinds.base import Over, Question
 from deniable.shared.survey.labels import Label, read_labels
+from deniable.shared.survey.languages import (
+    SURVEY_TEXTS,
+    Texts,
+    by_language,
+    closest_language,
+    read_languages,
+    read_texts,
+)
 from deniable.shared.survey.questions import (
     MAX_ROUNDS,
+    QUESTION_TEXTS,
     Follows,
     Names,
     parse_question,
@@ -184,6 +193,28 @@ class Survey:
         None  # of a true value from one round to the next, in % of the range
     )
     follows: Follows | None = None  # set if the results of another survey chose the questions
+    language: str = ""  # of the texts of this object; empty if the document names no languages
+    texts: tuple[Texts, ...] = ()  # translated texts by language, the default language first
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return tuple(texts.language for texts in self.texts)
+
+    def in_language(self, wanted: str) -> Survey:
+        """Return the survey with its texts in the language that is closest to a tag of BCP 47."""
+        chosen = closest_language(wanted, self.languages) if self.texts else ""
+        if chosen == self.language:
+            return self
+        texts = self.texts[self.languages.index(chosen)]
+        pairs = zip(self.questions, texts.questions, strict=True)
+        return replace(
+            self,
+            language=chosen,
+            title=texts.title or self.title,
+            purpose=texts.purpose or self.purpose,
+            owner=texts.owner or self.owner,
+            questions=tuple(replace(q, display=q.display.replaced(new)) for q, new in pairs),
+        )
 
     @property
     def calendar(self) -> Period:
@@ -482,13 +513,16 @@ def parse_document(document: bytes) -> Survey:
 def render_document(survey: Survey) -> bytes:
     """Return the bytes to publish. Render a survey only once, and keep these bytes."""
     repeat = {"repeat": "latched", "repeat_rounds": survey.repeat_rounds} if survey.repeats else {}
+    translated = by_language({texts.language: texts.fields() for texts in survey.texts})
     table = {
         "deniable": FORMAT,
         "survey": {
             "name": survey.name,
+            **({"languages": [*survey.languages]} if survey.texts else {}),
             "title": survey.title,
             "purpose": survey.purpose,
             "owner": survey.owner,
+            **translated,
             "opens": survey.opens.isoformat(),
             "closes": survey.closes.isoformat(),
             "round": survey.period,
@@ -505,10 +539,17 @@ def render_document(survey: Survey) -> bytes:
             **(survey.follows.fields() if survey.follows else {}),
             **({"step": survey.step} if survey.step != DEFAULT_STEP else {}),
         },
-        "question": [question_document(question) for question in survey.questions],
+        "question": [
+            question_document(question) | _translated_labels(survey, number)
+            for number, question in enumerate(survey.questions)
+        ],
         **({"label": [label.fields() for label in survey.labels]} if survey.labels else {}),
     }
     return (json.dumps(table, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _translated_labels(survey: Survey, number: int) -> dict[str, dict[str, Any]]:
+    return by_language({texts.language: texts.questions[number].fields() for texts in survey.texts})
 
 
 def survey_id(document: bytes) -> str:
@@ -521,22 +562,27 @@ def _parse(table: object) -> Survey:
         problem = f"this version of deniable reads format {FORMAT}; upgrade it"
         raise InvalidSurvey("document.deniable", problem)
     reader = Reader("survey", top.take("survey", dict, "begin the file with [survey]"))
+    languages = read_languages(reader)
+    reader.accept_languages(SURVEY_TEXTS, languages)
     tables = top.take("question", list, "add at least one [[question]]")
     labels = top.optional("label", list) or []
     top.done()
     if not 1 <= len(tables) <= MAX_QUESTIONS:
         raise InvalidSurvey("question", f"a survey has 1 to {MAX_QUESTIONS} questions")
     period, repeat_rounds = reader.one_of("round", PERIODS), read_repeat_rounds(reader)
-    one_answer = PERIODS[period].first_day is None or repeat_rounds > 1
-    questions = tuple(
-        parse_question(Reader(f"question[{number}]", part), "first" if one_answer else None)
-        for number, part in enumerate(tables, 1)
-    )
+    usual: Over | None = None
+    if PERIODS[period].first_day is None or repeat_rounds > 1:
+        usual = "first"
+    asked = [Reader(f"question[{number}]", part) for number, part in enumerate(tables, 1)]
+    for part in asked:
+        part.accept_languages(QUESTION_TEXTS, languages)
+    questions = tuple(parse_question(part, usual) for part in asked)
+    title, purpose, owner = (reader.text(key, fix) for key, fix in SURVEY_TEXTS.items())
     survey = Survey(
         name=reader.survey_name("name"),
-        title=reader.text("title", 'write title = "How is the app doing?"'),
-        purpose=reader.text("purpose", "describe in a sentence how the answers will be used"),
-        owner=reader.text("owner", "write the name and address of the organization that asks"),
+        title=title,
+        purpose=purpose,
+        owner=owner,
         opens=reader.day("opens"),
         closes=reader.day("closes"),
         period=period,
@@ -554,6 +600,8 @@ def _parse(table: object) -> Survey:
         most_change=read_most_change(reader),
         follows=read_follows(reader),
         step=reader.count("step", DEFAULT_STEP, MIN_STEP, MAX_STEP),
+        language=next(iter(languages), ""),
+        texts=read_texts(languages, reader, asked, questions),
     )
     reader.done()
     survey = replace(survey, labels=read_labels(labels, [*survey.costs], survey.cells))

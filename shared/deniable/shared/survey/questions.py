@@ -20,6 +20,7 @@ from deniable.shared.survey.kinds.base import Labels, Over, Question
 from deniable.shared.survey.reader import Reader
 
 TINY = Epsilon("0.000001")
+QUESTION_TEXTS = ("title", "unit", "labels")
 
 Names = tuple[str, str]
 RESERVED = ("of",)  # `answer(survey, of="ended")`
@@ -48,9 +49,8 @@ def parse_question(reader: Reader, usual: Over | None = "first") -> Question:
             "name", f"{name!r} has a meaning of its own in clients; use another name"
         )
     question = _parsed(KINDS[kind], reader, name)
-    options = question.labels if "options" in question.fields() else ()
-    display = read_labels(reader, kind, options, question.has_unit)
-    question = replace(question, display=display, over=_over(reader, KINDS[kind], usual))
+    display, over = read_labels(reader, question), _over(reader, KINDS[kind], usual)
+    question = replace(question, display=display, over=over)
     integers = reader.optional("integers", list)
     reader.done()
     if not question.mechanism.is_private():
@@ -80,12 +80,13 @@ def what_is_asked(question: Question) -> dict[str, Any]:
     }
 
 
-def read_labels(reader: Reader, kind: str, options: Sequence[str], has_unit: bool) -> Labels:
-    """Parse the texts of a question; `options` are the options that may have labels."""
+def read_labels(reader: Reader, question: Question) -> Labels:
+    """Parse the texts of a question."""
     title = _line(reader, "title", MAX_TITLE_CHARACTERS)
     unit = _line(reader, "unit", MAX_UNIT_CHARACTERS)
-    if unit and not has_unit:
-        raise reader.error("unit", f"applies only to a number, not to a {kind}; remove it")
+    if unit and not question.has_unit:
+        raise reader.error("unit", f"applies only to a number, not to a {question.kind}; remove it")
+    options = question.labels if "options" in question.fields() else ()
     return Labels(title, unit, _option_labels(reader, options))
 
 

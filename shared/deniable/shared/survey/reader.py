@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -20,17 +20,46 @@ MAX_TEXT_CHARACTERS = 2_000
 class Reader:
     """Reader of one table of a document. Call `done` at the end: it refuses unread keys."""
 
-    def __init__(self, path: str, table: object) -> None:
+    def __init__(self, path: str, table: object, language: str = "") -> None:
         if not isinstance(table, dict):
             raise InvalidSurvey(path, f"must be a table, got {_noun(table)}")
         self.path, self._table, self._known_keys = path, table, set[str]()
+        self._language = language
+        self._translations: dict[str, dict[str, Any]] = {}  # by key; Any: not yet read
+
+    def accept_languages(self, keys: Collection[str], languages: Sequence[str]) -> None:
+        """Let the texts with these keys be tables by language; read the first language of these."""
+        for key in keys:
+            if isinstance(texts := self._table.get(key), dict):
+                self._check_languages(key, texts, languages)
+                self._translations[key] = texts
+        first = {key: texts[languages[0]] for key, texts in self._translations.items()}
+        self._table = {**self._table, **first}
+
+    def in_language(self, language: str) -> Reader:
+        """Return a reader of only the translated texts, in this language."""
+        texts = {key: texts[language] for key, texts in self._translations.items()}
+        return Reader(self.path, texts, language)
+
+    def _check_languages(
+        self, key: str, texts: Mapping[str, object], languages: Sequence[str]
+    ) -> None:
+        if not languages:
+            fix = 'add languages = ["en", "de"] with its languages to [survey]'
+            raise self.error(key, f"is a table, and the survey names no languages; {fix}")
+        if missing := [language for language in languages if language not in texts]:
+            raise self.error(key, f"lacks {', '.join(missing)}; add the text in each language")
+        if extra := [language for language in texts if language not in languages]:
+            problem = f"has {', '.join(extra)}, which the survey's languages lack"
+            raise self.error(key, f"{problem}; add each there, or remove the text")
 
     def __contains__(self, key: str) -> bool:
         self._known_keys.add(key)
         return key in self._table
 
     def error(self, key: str, problem: str) -> InvalidSurvey:
-        return InvalidSurvey(f"{self.path}.{key}", problem)
+        names = filter(None, (self.path, key, self._language))
+        return InvalidSurvey(".".join(names), problem)
 
     def take(self, key: str, kind: type | tuple[type, ...], fix: str = "") -> Any:
         """Return the value of a required key. Any: `kind` determines the type."""

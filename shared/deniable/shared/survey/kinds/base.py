@@ -48,6 +48,11 @@ class Labels(NamedTuple):
         texts = {"title": self.title, "unit": self.unit, "labels": list(self.options)}
         return {key: value for key, value in texts.items() if value}
 
+    def replaced(self, translated: Labels) -> Labels:
+        """Return these texts, replaced by those that are translated."""
+        title, unit, options = translated
+        return Labels(title or self.title, unit or self.unit, options or self.options)
+
 
 NO_LABELS = Labels()
 
