@@ -111,6 +111,20 @@ def test_a_survey_above_the_caps_is_refused(script: Script, client_of: MakeClien
     assert "asks for ε 2.000000001" in outcome.detail
 
 
+def test_a_survey_by_invitation_is_refused_before_anything_is_charged(
+    script: Script, client_of: MakeClient
+) -> None:
+    text = document(period="once", questions=bit("crashed", "0.5")).decode()
+    line = '"minimum_reports": '
+    script.publish(text.replace(line, f'"invitation": true,\n  {line}').encode())
+    client = client_of()
+    outcome = client.answer("app-health", crashed=True)
+    assert (outcome.status, "by invitation" in outcome.detail) == ("refused", True)
+    assert (client.flush(PATIENCE), script.posts) == (0, [])
+    script.publish(document("app-mood", period="once", questions=bit("crashed", "0.5")))
+    assert client.answer("app-mood", crashed=True).status == "queued"
+
+
 def test_the_cap_itself_is_allowed(script: Script, client_of: MakeClient) -> None:
     script.publish(document(questions=bit("crashed", "2")))
     assert client_of().answer("app-health", crashed=True).status == "queued"

@@ -284,6 +284,35 @@ def test_a_document_with_a_step_is_read_by_its_rules(
     """) == [status]
 
 
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"invitation": True}, "is by invitation, and this client has no invitation code"),
+        ({"invitation": False}, "protocol: invitation"),
+        ({"invitation": True, "round": "day"}, "protocol: invitation"),
+        ({"invitation": True, "sealed_to": "a" * 64}, "protocol: invitation"),
+        ({"close_at": 0}, "protocol: close_at"),
+        ({"close_at": 400}, None),
+    ],
+    ids=str,
+)
+def test_invitations_and_the_closing_number_are_read_by_their_rules(
+    script: Script, run: Run, tmp_path: Path, keys: dict[str, object], reason: str | None
+) -> None:
+    """Without a code, nothing is charged."""
+    asked = parse_toml(survey_text(bit("crashed", "0.5"), round="once", **YEARS))
+    table = json.loads(render_document(asked))
+    table["survey"] |= keys
+    script.publish(json.dumps(table).encode())
+    ((status, detail),) = run("""
+        await client.consent(true);
+        const { status, detail } = await client.answer("app-health", { crashed: true });
+        tell([status, detail]);
+    """)
+    assert (status, reason is None) in [("refused", False), ("queued", True)]
+    assert reason is None or (reason in detail and names(tmp_path, "charge-") == [])
+
+
 def test_the_same_questions_under_the_same_name_are_charged_once(script: Script, run: Run) -> None:
     daily(script)
     lines = run("""await client.consent(true); tell(await answer({ crashed: true }));""")

@@ -10,7 +10,7 @@ import hashlib
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -58,6 +58,7 @@ class Contents:
     released: dict[Round, Released] = field(default_factory=dict)
     sealed: set[Round] = field(default_factory=set)
     kept: dict[Round, dict[bytes, Kept]] = field(default_factory=dict)
+    invited: dict[int, dict[bytes, bool]] = field(default_factory=dict)  # code: whether spent
     events: dict[int, set[Annotation]] = field(default_factory=dict)
     outcomes: dict[tuple[int, str], int] = field(default_factory=dict)
     batches: dict[tuple[int, int, bytes, bytes], int] = field(default_factory=dict)
@@ -96,6 +97,15 @@ class MemoryTransaction:
 
     def is_sealed(self, sequence: int, number: int) -> bool:
         return (sequence, number) in self._now.sealed
+
+    def stored(self, uploads: Sequence[Upload]) -> set[UploadKey]:
+        return {u.key for u in uploads if u.id in self._now.kept.get(u.key[:2], {})}
+
+    def spend(self, sequence: int, codes: Sequence[bytes]) -> Mapping[bytes, bool]:
+        invited = self._now.invited.get(sequence, {})
+        found = {code: not invited[code] for code in codes if code in invited}
+        invited |= dict.fromkeys(found, True)
+        return found
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
         new: set[UploadKey] = set()
@@ -316,6 +326,7 @@ class MemoryStore(MemoryReader):
             now.batches = {key: n for key, n in now.batches.items() if key[0] != sequence}
             now.drops = {key: n for key, n in now.drops.items() if key[0] != sequence}
             now.events.pop(sequence, None)
+            now.invited.pop(sequence, None)
             now.note("deleted", now.rows.pop(sequence), COMMAND)
             now.alerts = {key: state for key, state in now.alerts.items() if key[0] != sequence}
             now.shared = {p: kept for p, kept in now.shared.items() if kept[0].survey != sequence}
@@ -345,6 +356,11 @@ class MemoryStore(MemoryReader):
                 now.released[key] = {**parts, **change(now.counts[key], parts)}
                 if not now.released[key]:
                     del now.released[key]
+
+    def invite(self, sequence: int, codes: Collection[bytes], by: str = COMMAND) -> None:
+        with self._changed() as now:
+            now.record(by, "created invitations", now.rows[sequence].id[:12])
+            now.invited.setdefault(sequence, {}).update(dict.fromkeys(codes, False))
 
     def count_dropped(self, sequence: int, number: int, batch: bytes, dropped: int) -> None:
         with self._changed() as now:

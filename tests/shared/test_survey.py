@@ -93,6 +93,9 @@ def test_defaults_are_chosen_and_written_to_the_document() -> None:
             "survey.most_change",
             "reports of their own",
         ),
+        ("grace_days = 14", "invitation = false", "survey.invitation", "must be true, or left out"),
+        ("grace_days = 14", "invitation = true", "survey.invitation", 'needs round = "once"'),
+        ("grace_days = 14", "close_at = 0", "survey.close_at", "must be 1 to"),
         ("2027-02-28", "2026-11-30", "survey.closes", "before opens"),
         ("2027-02-28", '"soon"', "survey.closes", "2026-12-01"),
         ("2027-02-28", "2027-02-28T10:00:00Z", "survey.closes", "a day"),
@@ -196,6 +199,19 @@ def test_a_published_survey_whose_integers_do_not_match_is_refused(change: dict[
     """ε is recomputed from the document's integers; even one unit less of noise is refused."""
     with pytest.raises(InvalidSurvey):
         parse_document(published(change))
+
+
+@pytest.mark.parametrize(("key", "value"), [("invitation", True), ("close_at", 400)])
+def test_invitations_and_the_closing_number_are_published(key: str, value: object) -> None:
+    text = TOML.replace('round = "month"', f'round = "once"\n{key} = {json.dumps(value)}')
+    document = render_document(parse_toml(text))
+    assert json.loads(document)["survey"][key] == value
+    survey = parse_document(document)
+    assert (survey.by_invitation, survey.close_at) == (
+        key == "invitation",
+        {"close_at": 400}.get(key),
+    )
+    assert key not in json.loads(VECTOR["document"])["survey"]
 
 
 def test_a_published_survey_needs_every_key() -> None:

@@ -249,6 +249,8 @@ class AnswerPipeline:
             return f"survey {survey.name!r} {OLD_VERSIONS}"
         if self._relayed and survey.sealed_to is None:
             return f"survey {survey.name!r} is not sealed, and this client sends through a relay"
+        if survey.by_invitation:
+            return f"survey {survey.name!r} is by invitation; open the link with your code instead"
         return survey.unasked(names) or self._policy_obstacle(survey)
 
     def _policy_obstacle(self, survey: Survey) -> str | None:

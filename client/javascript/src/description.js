@@ -66,6 +66,7 @@ export function describe(id, survey, policy, replaced = {}, wanted = "") {
       fill(texts.clear, { names: [texts.clear_survey, texts.clear_round, ...labels].join(", ") }),
       texts.address,
       ...(survey.sealedTo === undefined ? [] : [texts.sealed]),
+      ...(survey.byInvitation ? [texts.invitation] : []),
     ],
     caps: capsOf(survey, policy, texts),
     kept: fill(texts.kept, {

@@ -223,6 +223,8 @@ export class Person {
     const obstacle = (survey) =>
       core.isRelayed && survey.sealedTo === undefined
         ? "the survey is not sealed, and this client sends through a relay"
+        : survey.byInvitation
+        ? "the survey is by invitation, and this client has no invitation code"
         : core.policy.obstacle(survey, names, ended);
     const settle = (/** @type {Found} */ known, now = core.now()) =>
       this.#refusal(place, known, known.survey.roundAt(now, ended), now);

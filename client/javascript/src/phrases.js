@@ -62,6 +62,8 @@ export const ENGLISH = {
     "While a report arrives, the server sees the network address of this device. So it can tell that you take part.",
   sealed:
     "Only the server can open a report. If the app uses a relay, then the relay, not the server, sees the network address. It also learns the survey and round of the report.",
+  invitation:
+    "Your invitation code is sent with the report. The server stores only that the code was used. The person who gave you this code, working together with the server, may know which report is yours.",
   one_day: "one day",
   days: "{days} days",
   kept:

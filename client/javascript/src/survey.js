@@ -135,7 +135,7 @@ export function parseSurvey(text) {
     survey,
     "survey",
     "name title purpose owner opens closes round grace_days retention_days minimum_reports",
-    "ask cross follows follows_rule follows_tally languages looks most_change repeat repeat_rounds sealed_to show_when step",
+    "ask close_at cross follows follows_rule follows_tally invitation languages looks most_change repeat repeat_rounds sealed_to show_when step",
   );
   /** @param {string} key @param {(value: any) => unknown} isValid */
   const optional = (key, isValid) => must(!(key in survey) || isValid(survey[key]), key);
@@ -188,6 +188,11 @@ export function parseSurvey(text) {
   optional("repeat", (repeat) => repeat === "latched" && !redraws);
   optional("repeat_rounds", (count) => isCount(count, 2, rounds));
   optional("sealed_to", isDigest);
+  optional(
+    "invitation",
+    (by) => by === true && survey.round === "once" && survey.sealed_to === undefined,
+  );
+  optional("close_at", (count) => isCount(count, 1, 1e9));
   optional("show_when", (margin) => fits(margin, /^± ([1-9]|[1-4]\d|50) points$/));
   optional(
     "most_change",
@@ -230,6 +235,7 @@ export function parseSurvey(text) {
       ends(Math.min(round - (round - first) % repeatRounds + repeatRounds, first + rounds) - 1),
     redraws,
     sealedTo: /** @type {string | undefined} */ (survey.sealed_to),
+    byInvitation: survey.invitation === true,
     /** What is asked, without texts for people: equal in two surveys that ask the same. */
     asked: JSON.stringify([survey.round, asksOne, tables.map(whatIsAsked)]),
     asksOne,

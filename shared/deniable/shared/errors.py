@@ -36,7 +36,10 @@ from typing import Literal
 
 # Type checkers refuse any code that is not listed here.
 # Codes in the receipt of an envelope:
-EnvelopeCode = Literal["unknown-survey", "closed", "early", "late", "bad-payload", "too-many"]
+EnvelopeCode = Literal[
+    "unknown-survey", "closed", "early", "late", "bad-payload", "too-many",
+    "invitation-missing", "invitation-unknown", "invitation-spent",
+]  # fmt: skip
 # Codes in the problem document of a request:
 RequestCode = Literal[
     "bad-body", "too-many", "too-long", "rate-limited", "invalid-survey", "untrusted-survey",

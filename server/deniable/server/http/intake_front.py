@@ -38,6 +38,7 @@ from deniable.server.http.messages import (
 )
 from deniable.server.http.middleware import sender_address
 from deniable.server.http.rate_limit import LISTS_PER_SECOND, Pace, WorkShare
+from deniable.server.http.tokens import invitation_in
 from deniable.server.http.uploads import (
     UNKNOWN_TOKEN,
     Decision,
@@ -146,12 +147,14 @@ class IntakeFront(Front):
         async with self.body_of(scope, protocol) as body:
             if self._waiting >= MAX_UPLOADS_WAITING:
                 raise HttpError(503, BUSY)
-            limited = self.intake.limits is not None
+            limited, authorization = self.intake.limits is not None, _authorization(scope)
+            invitation = invitation_in(authorization)
             sent = Sent(
                 scope.headers.get("content-type") or "",
-                _authorization(scope),
+                None if invitation else authorization,
                 body,
                 neighbourhood(sender_address(scope, self._proxies)) if limited else None,
+                invitation,
             )
             await self._look_up(sent.authorization)
             cheap = is_cheap(sent)

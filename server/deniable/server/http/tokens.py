@@ -3,10 +3,15 @@
 - operator: publishes and closes surveys, and may do everything that an analyst may
 - analyst: reads results and counters
 - app: sends many reports in one envelope, and nothing else
+
+An invitation is a token for one report of one survey. Devices send it in the same header, and the
+store keeps it apart, because it must not show when an invitation was used.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import logging
 import re
 import secrets
@@ -29,12 +34,31 @@ MAX_SESSIONS = 10_000
 MAX_NAME_CHARACTERS = 60
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}", re.ASCII)
 
+INVITATION_BYTES = 17
+_INVITATION = re.compile(r"bearer ([a-z2-7]{26})", re.ASCII | re.IGNORECASE)
+
 log = logging.getLogger("deniable.server")
 
 
 def new_token() -> str:
     """Return 256 random bits in hex, which can be pasted anywhere, even after `--token`."""
     return secrets.token_hex(32)
+
+
+def new_invitation() -> str:
+    """Return 130 random bits as 26 letters and digits, which people can read out."""
+    return base64.b32encode(secrets.token_bytes(INVITATION_BYTES)).decode().lower()[:26]
+
+
+def invitation_hash(code: str) -> bytes:
+    """Return a plain hash, which suffices because codes are 130 random bits."""
+    return hashlib.sha256(code.encode()).digest()
+
+
+def invitation_in(authorization: str | None) -> bytes:
+    """Return the hash of the invitation code in a header, or nothing if it has none."""
+    match = _INVITATION.fullmatch(authorization or "")
+    return invitation_hash(match[1].lower()) if match else b""
 
 
 def check_role(role: str) -> str:

@@ -68,7 +68,11 @@ MAX_FRESH_TOKENS = 1_000
 MISSING_KEY_SECONDS = 60
 MANY = "too many reports of this survey came from addresses near this one; send it again later"
 DOUBTED = "the server's clock is not trusted; send the same body again later"
-LATE = "reports of this round are no longer accepted"
+REFUSED_AT_COMMIT: Mapping[str, str] = {  # the detail of each such outcome
+    "late": "reports of this round are no longer accepted",
+    "invitation-unknown": "this is not an invitation code of this survey",
+    "invitation-spent": "another report was counted with this invitation code",
+}
 OTHER_MARK = "the mark of the envelope is not that of its survey and round"
 MISSING_KEY = "the server lacks the key to open this; send the same body again later"
 UNKNOWN_TOKEN = "the token is unknown or has expired; leave it out, or get a new one"  # noqa: S105 - a sentence
@@ -143,6 +147,7 @@ class Sent:
     authorization: str | None
     body: bytes
     sender: bytes | None = None  # network neighbourhood of the sender; None if it is not needed
+    invitation: bytes = b""  # hash of the invitation code, which then is no app token
 
 
 def check_app_token(intake: Intake, authorization: str) -> None:
@@ -206,7 +211,8 @@ def decide(intake: Intake, sent: Sent, envelopes: Sequence[Parsed]) -> list[Deci
         if isinstance(envelope, SealedEnvelope):
             decision = _open(intake, envelope, now)
         else:
-            decision = admit(envelope, intake.catalogue, now, most)
+            invitation = sent.invitation
+            decision = admit(envelope, intake.catalogue, now, most, invitation=invitation)
         if isinstance(decision, Upload):
             _limit(intake.limits, sent, decision)
         decisions.append(decision)
@@ -218,12 +224,12 @@ def receipt(intake: Intake, decisions: Sequence[Decision], written: Sequence[Out
     outcomes, refused = iter(written), list[RefusedEnvelope]()
     reports, totals = Counter[str](), Counter[tuple[int, str]]()
     for index, decision in enumerate(decisions):
-        outcome, detail = (
-            (next(outcomes), LATE)
-            if isinstance(decision, Upload)
-            else (decision.code, decision.detail)
-        )
-        if outcome not in (ACCEPTED, DUPLICATES):
+        if isinstance(decision, Upload):
+            outcome: str = next(outcomes)
+            detail = REFUSED_AT_COMMIT.get(outcome)
+        else:
+            outcome, detail = decision.code, decision.detail
+        if detail is not None:
             code = cast(EnvelopeCode, outcome)
             refused.append(RefusedEnvelope(index=index, code=code, detail=detail))
         survey = decision.survey
@@ -267,8 +273,12 @@ def _open(intake: Intake, sealed: SealedEnvelope, now: datetime) -> Decision:
 
 
 def _limit(limits: Limits | None, sent: Sent, upload: Upload) -> None:
-    """Count an upload without a token, which has one report, against its sender's limit."""
-    if limits is None or sent.authorization is not None or sent.sender is None:
+    """Count an upload without a token, which has one report, against its sender's limit.
+
+    Invitations are a limit of their own, and a class may share an address.
+    """
+    exempt = sent.authorization is not None or sent.invitation
+    if limits is None or exempt or sent.sender is None:
         return
     if seconds := limits.wait(sent.sender, upload.survey.id):
         raise HttpError(429, MANY, "rate-limited", seconds)

@@ -5,11 +5,12 @@ A refusal has a code for programs and a detail for people. Neither repeats any p
     unknown-survey   not published here             early, late   outside the time of its round
     closed           closed by the operator         too-many      too many reports in one envelope
     bad-payload      not a payload that a client of this survey sends
+    invitation-…     with no invitation code, an unknown one, or one that is spent
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast
 
@@ -37,18 +38,21 @@ def admit(
     now: datetime,
     most: int,
     opened_by: str | None = None,
+    invitation: bytes = b"",
 ) -> Upload | Refusal:
     """Return the upload to write, or the refusal of an envelope.
 
     `most` is the maximum number of reports in an envelope. `opened_by` is the public half of the
-    key that unsealed the envelope.
+    key that unsealed the envelope, and `invitation` the hash of the code that came with it.
     """
     published = catalogue.get(envelope.survey)
     if published is None:
         return Refusal(None, 1, "unknown-survey", "no survey with this id is published here")
     try:
         _check_seal(published.survey, opened_by)
-        return _upload(published, envelope, now, most)
+        upload = _upload(published, envelope, now, most)
+        _check_invitation(published.survey, invitation)
+        return replace(upload, invitation=invitation) if invitation else upload
     except InvalidEnvelope as error:
         reports = _reports(published.survey, envelope)
         return Refusal(published, reports, cast(EnvelopeCode, error.code), error.detail)
@@ -59,6 +63,14 @@ def _check_seal(survey: Survey, opened_by: str | None) -> None:
         sealed = survey.sealed_to is not None
         how = "must be sealed to the key in its document" if sealed else "must not be sealed"
         raise InvalidEnvelope("bad-payload", f"reports of this survey {how}")
+
+
+def _check_invitation(survey: Survey, invitation: bytes) -> None:
+    """Refuse a missing code, or one for a survey without invitations; the commit checks others."""
+    if survey.by_invitation and not invitation:
+        raise InvalidEnvelope("invitation-missing", "this survey needs an invitation code")
+    if invitation and not survey.by_invitation:
+        raise InvalidEnvelope("invitation-unknown", "this survey has no invitations")
 
 
 def _upload(

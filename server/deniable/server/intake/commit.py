@@ -23,7 +23,7 @@ from deniable.server.store import (
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.survey.document import Survey
 
-Outcome = Literal["accepted", "duplicates", "late"]
+Outcome = Literal["accepted", "duplicates", "late", "invitation-unknown", "invitation-spent"]
 
 
 def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]:
@@ -77,6 +77,8 @@ def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[Uploa
     published, number = uploads[0].survey, uploads[0].round
     if transaction.is_sealed(published.sequence, number):
         return {upload.key: "late" for upload in uploads}
+    refused = _refused(transaction, uploads) if published.survey.by_invitation else {}
+    uploads = [upload for upload in uploads if upload.key not in refused]
     new = transaction.insert(uploads)
     accepted = [upload for upload in uploads if upload.key in new]
     if accepted:
@@ -87,7 +89,26 @@ def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[Uploa
         transaction.add(published.sequence, counts)
         if crowds := _crowds(published, accepted):
             transaction.count_batches(published.sequence, number, crowds)
-    return {upload.key: "accepted" if upload.key in new else "duplicates" for upload in uploads}
+    return refused | {
+        upload.key: "accepted" if upload.key in new else "duplicates" for upload in uploads
+    }
+
+
+def _refused(transaction: Transaction, uploads: Sequence[Upload]) -> dict[UploadKey, Outcome]:
+    """Spend the invitations of new reports of a round; return the reports that have none.
+
+    A report that is sent again was counted with its invitation, and needs none. If several reports
+    have the same invitation, the one with the least id counts, whichever arrived first.
+    """
+    stored = transaction.stored(uploads)
+    new = sorted((u for u in uploads if u.key not in stored), key=lambda upload: upload.key)
+    holders = {upload.invitation: upload.key for upload in reversed(new)}
+    unspent = transaction.spend(uploads[0].survey.sequence, [*holders])
+    return {
+        upload.key: "invitation-spent" if upload.invitation in unspent else "invitation-unknown"
+        for upload in new
+        if not (unspent.get(upload.invitation) and holders[upload.invitation] == upload.key)
+    }
 
 
 def _crowds(

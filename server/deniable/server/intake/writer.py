@@ -169,8 +169,8 @@ class Writer:
         """Commit a group, and return whether it must still reach the tables."""
         begin = self._clock.seconds()
         uploads = [upload for request in group for upload in request.uploads]
-        # The redo file has no batches.
-        later = later and not any(upload.batch for upload in uploads)
+        # The redo file has no batches and no invitations.
+        later = later and not any(upload.batch or upload.invitation for upload in uploads)
         try:
             recover(self._store, self._catalogue, serves=True)
             with self._store.transaction(later=later) as transaction:

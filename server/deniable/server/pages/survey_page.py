@@ -71,6 +71,9 @@ OUTCOMES = {
     "closed": "rejected: the survey was closed",
     "bad-payload": "rejected: not what this survey asks for",
     "too-many": "rejected: more reports in one envelope than allowed",
+    "invitation-missing": "rejected: without an invitation code",
+    "invitation-unknown": "rejected: with a code of no invitation to this survey",
+    "invitation-spent": "rejected: with an invitation code that was already used",
     "unknown-survey": "rejected: for a survey that is not published here",
 }
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from deniable.shared.errors import StoreUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
     from deniable.server.store.records import (
@@ -60,6 +60,18 @@ class Transaction(Protocol):
 
     def insert(self, uploads: Sequence[Upload]) -> set[UploadKey]:
         """Store the uploads that are new, and return their keys. Keys in `uploads` are distinct."""
+
+    def stored(self, uploads: Sequence[Upload]) -> set[UploadKey]:
+        """Return the keys of those uploads of surveys by invitation that are already stored.
+
+        Until the transaction ends, no other node stores or spends anything for such a survey.
+        """
+
+    def spend(self, sequence: int, codes: Sequence[bytes]) -> Mapping[bytes, bool]:
+        """Spend the invitations with these hashes. Return, for each that exists, if it was unspent.
+
+        Call `stored` first.
+        """
 
     def count_batches(
         self, sequence: int, number: int, counts: Mapping[tuple[bytes, bytes], int]
@@ -225,6 +237,9 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
 
     def count_dropped(self, sequence: int, number: int, batch: bytes, dropped: int) -> None:
         """Store how many envelopes a relay dropped, once for each batch."""
+
+    def invite(self, sequence: int, codes: Collection[bytes], by: str = COMMAND) -> None:
+        """Store new, unspent invitations: the SHA-256 hashes of their codes."""
 
     # Everything else
 

@@ -189,6 +189,7 @@ class Upload:
     payload: bytes
     cells: Cells | None = None  # the counts, if validation has computed them
     batch: bytes = b""  # number of the relay's batch; empty if the report came alone
+    invitation: bytes = b""  # hash of the invitation code; empty if none came with the report
 
     @property
     def size(self) -> int:

@@ -12,7 +12,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, date, datetime
 from itertools import groupby
@@ -128,6 +128,12 @@ CREATE TABLE tokens (
     name TEXT NOT NULL UNIQUE,      -- name in the audit log; the first digits of the hash if none
     used TEXT NOT NULL              -- last day of use, such as 2026-12-01; empty if never used
 );
+CREATE TABLE invitations (
+    survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
+    code {bytes} NOT NULL,          -- SHA-256 of the code
+    spent BOOLEAN NOT NULL,         -- whether a report was counted with the code
+    PRIMARY KEY (survey, code)
+){unnumbered};
 CREATE TABLE audit (
     day TEXT NOT NULL,              -- the day of the action, such as 2026-12-01
     actor TEXT NOT NULL,            -- name of the token that acted, or `command`
@@ -158,7 +164,8 @@ CREATE TABLE shares (
 ){unnumbered};
 """
 OF_SURVEY = (
-    "tallies", "released", "counters", "relay_batches", "annotations", "alerts", "shares"
+    "tallies", "released", "counters", "relay_batches", "annotations", "alerts", "shares",
+    "invitations",
 )  # fmt: skip
 DAY = "day"  # key of `about`
 MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
@@ -224,6 +231,28 @@ class SqlTransaction(ABC, Generic[Driver]):
     def _insert_round(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
         """Store those uploads of one round that are new, and return their ids."""
 
+    @abstractmethod
+    def _stored_ids(self, of: Round, identifiers: Sequence[bytes]) -> set[bytes]:
+        """Return those ids of a round that are already stored."""
+
+    def stored(self, uploads: Sequence[Upload]) -> set[UploadKey]:
+        keys = sorted(upload.key for upload in uploads)
+        return {
+            (*of, identifier)
+            for of, members in groupby(keys, key=lambda key: key[:2])
+            for identifier in self._stored_ids(of, [member[2] for member in members])
+        }
+
+    def spend(self, sequence: int, codes: Sequence[bytes]) -> Mapping[bytes, bool]:
+        """Change one byte of each row in place, so that the file does not show the order."""
+        found = dict[bytes, bool]()
+        for code in sorted(codes):
+            row = self._connection.execute(INVITATION, (sequence, code)).fetchone()
+            if row is not None:
+                found[code] = not row[0]
+                self._connection.execute(SPEND, (sequence, code))
+        return found
+
     def is_sealed(self, sequence: int, number: int) -> bool:
         """Return whether any node has sealed the round."""
         return self._connection.execute(IS_SEALED, (sequence, number)).fetchone() is not None
@@ -255,6 +284,8 @@ class SqlTransaction(ABC, Generic[Driver]):
         self._connection.execute(PUT, row_of(sequence, self._node, tally))
 
 
+INVITATION = "SELECT spent FROM invitations WHERE survey = ? AND code = ?"
+SPEND = "UPDATE invitations SET spent = TRUE WHERE survey = ? AND code = ? AND NOT spent"
 COUNT_BATCH = (
     "INSERT INTO relay_batches (survey, round, batch, labels, reports, dropped) "
     "VALUES (?, ?, ?, ?, ?, 0) ON CONFLICT (survey, round, batch, labels) "
@@ -538,6 +569,16 @@ class SqlStore(SqlReader):
         )
         with self._writing("count dropped envelopes") as connection:
             connection.execute(statement, (sequence, number, batch, b"", dropped))
+
+    def invite(self, sequence: int, codes: Collection[bytes], by: str = COMMAND) -> None:
+        """Insert in the order of the codes, which is random."""
+        statement = "INSERT INTO invitations (survey, code, spent) VALUES (?, ?, FALSE)"
+        query = "SELECT id FROM surveys WHERE sequence = ?"
+        with self._writing("save invitations") as connection:
+            (identifier,) = connection.execute(query, (sequence,)).fetchone()
+            _record(connection, by, "created invitations", identifier[:ID_DIGITS])
+            for code in sorted(codes):
+                connection.execute(statement, (sequence, code))
 
     def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
         rows = self._rows("SELECT path, content_type, body FROM public_pages")

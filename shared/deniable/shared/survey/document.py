@@ -185,6 +185,9 @@ class Survey:
     repeat_rounds: int = 1  # number of rounds that share one report; 1: each round has its own
     cross: tuple[Names, ...] = ()  # pairs of questions that are counted together
     sealed_to: str | None = None  # the public key to seal reports to, in hex
+    # each report needs an unspent invitation code; the key `invitation` of the document
+    by_invitation: bool = False
+    close_at: int | None = None  # number of reports at which the server closes the survey
     labels: tuple[Label, ...] = ()  # sent in clear in front of each report
     looks: str = LOOKS[0]
     step: int = DEFAULT_STEP  # number of reports by which shown counts of an open round grow
@@ -534,6 +537,8 @@ def render_document(survey: Survey) -> bytes:
             **repeat,
             **({"cross": [list(pair) for pair in survey.cross]} if survey.cross else {}),
             **({"sealed_to": survey.sealed_to} if survey.sealed_to else {}),
+            **({"invitation": True} if survey.by_invitation else {}),
+            **({"close_at": survey.close_at} if survey.close_at else {}),
             **({"looks": survey.looks} if survey.looks != LOOKS[0] else {}),
             **({"most_change": f"{survey.most_change:g} points"} if survey.most_change else {}),
             **(survey.follows.fields() if survey.follows else {}),
@@ -596,6 +601,8 @@ def _parse(table: object) -> Survey:
         repeat_rounds=repeat_rounds,
         cross=read_cross(reader, questions),
         sealed_to=read_sealing_key(reader),
+        by_invitation=reader.flag("invitation"),
+        close_at=reader.count("close_at", 0, 1, 10**9) if "close_at" in reader else None,
         looks=reader.one_of("looks", LOOKS) if "looks" in reader else LOOKS[0],
         most_change=read_most_change(reader),
         follows=read_follows(reader),
@@ -625,6 +632,10 @@ def _check_whole(survey: Survey) -> None:
         problem = 'needs round = "once", and neither cross nor label: intervals of changes, cross '
         advice = "tables and labels refer to the population; those of a follow-up survey cannot"
         raise InvalidSurvey("survey.follows", problem + advice)
+    if survey.by_invitation and (survey.calendar.first_day or survey.sealed_to):
+        problem = 'needs round = "once", because a code is good for one report, and no sealed_to, '
+        advice = "because a relay forwards no codes; remove it"
+        raise InvalidSurvey("survey.invitation", problem + advice)
     if survey.looks == "twice" and survey.grace_days < MIN_GRACE_DAYS:
         problem = f"must be {MIN_GRACE_DAYS} or more, got {survey.grace_days}: with looks = "
         advice = '"twice", results are shown a day or more after a round, and after its grace'

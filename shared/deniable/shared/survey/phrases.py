@@ -95,6 +95,9 @@ ABOUT_SURVEYS: Texts = {
     "can tell that you take part.",
     "sealed": "Only the server can open a report. If the app uses a relay, then the relay, not "
     "the server, sees the network address. It also learns the survey and round of the report.",
+    "invitation": "Your invitation code is sent with the report. The server stores only that the "
+    "code was used. The person who gave you this code, working together with the server, may know "
+    "which report is yours.",
     "one_day": "one day",
     "days": "{days} days",
     "kept": "The server deletes a report {days} after its round stops taking reports. The last "
@@ -224,6 +227,7 @@ def explain_survey(
             sent_in_clear(survey, texts, shown),
             texts["address"],
             *([texts["sealed"]] if survey.sealed_to else []),
+            *([texts["invitation"]] if survey.by_invitation else []),
         ),
         kept=texts["kept"].format(days=days, until=last.date()),
         stop=(texts["stop"], texts["forget"], texts["counted"]),

@@ -114,6 +114,12 @@ class Reader:
             raise self.error(key, f"must be one of {choices}; got {value!r}")
         return value
 
+    def flag(self, key: str) -> bool:
+        """Return whether a key is true. To say no, authors leave it out."""
+        if key in self and self._table[key] is not True:
+            raise self.error(key, "must be true, or left out")
+        return key in self
+
     def count(self, key: str, default: int, low: int, high: int) -> int:
         value: int = self.take(key, int) if key in self else default
         if not low <= value <= high:

@@ -25,11 +25,12 @@ from deniable.server.store.protocol import StoreLost
 from deniable.server.store.sql_store import TABLES, ConnectionPool, check_schema, note, noted
 from deniable.shared.errors import StoreUnusable
 
-VERSION = 10
+VERSION = 11
 MAX_CONNECTIONS = 12
 # Keys of `about`:
 RECEIVING = "receiving"  # the arrival table that receives envelopes, 0 or 1
 PURGED = "purged"  # 1 if rows were deleted since the last settling, otherwise 0
+SPENT = "spent"  # 1 if invitations were spent since the last settling; its row is also a lock
 DELETED = "deleted"  # the survey deleted last, until no trace of it is left in the files
 ARRIVALS = ("arrivals_0", "arrivals_1")
 SETTLED = ("settled_0", "settled_1")

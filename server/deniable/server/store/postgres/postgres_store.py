@@ -13,6 +13,7 @@ from deniable.server.store.postgres.postgres_database import (
     GROUPS,
     PURGED,
     RECEIVING,
+    SPENT,
     Pool,
     PostgresConnection,
     check_not_read_only,
@@ -28,6 +29,7 @@ from deniable.server.store.records import (
     Purged,
     Round,
     Upload,
+    UploadKey,
     rounds_to_purge,
     seal_rounds,
 )
@@ -66,9 +68,16 @@ class PostgresTransaction(SqlTransaction[PostgresConnection]):
         # Read under the lock: a switch of tables waits for all groups that use the old one.
         self._receiving = int(noted(connection, RECEIVING) or 0)
 
+    def stored(self, uploads: Sequence[Upload]) -> set[UploadKey]:
+        note(self._connection, SPENT, "1")  # locks the row for other nodes
+        return super().stored(uploads)
+
+    def _stored_ids(self, of: Round, identifiers: Sequence[bytes]) -> set[bytes]:
+        values = (*of, list(identifiers)) * len(ENVELOPES)
+        return {row[0] for row in self._connection.execute(KNOWN, values)}
+
     def _insert_round(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
-        values = (*of, [upload.id for upload in uploads])
-        known = {row[0] for row in self._connection.execute(KNOWN, values * len(ENVELOPES))}
+        known = self._stored_ids(of, [upload.id for upload in uploads])
         new = [(up.id, up.count, up.payload) for up in uploads if up.id not in known]
         if not new:
             return set()

@@ -3,8 +3,9 @@
 New envelopes continue to arrive in one table. One transaction merges the other arrival table with
 the settled rows, in the order of their keys. Then the emptied tables are vacuumed to zero length
 and their indexes are rebuilt. The tallies are rewritten too, since their old row versions would
-show what each group added. Tables are emptied with DELETE, not TRUNCATE, so that readers see the
-state either before or after settling.
+show what each group added. Rows of spent invitations get one transaction and the order of their
+codes. Tables are emptied with DELETE, not TRUNCATE, so that readers see the state either before or
+after settling.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from deniable.server.store.postgres.postgres_database import (
     RECEIVING,
     SETTLED,
     SETTLING,
+    SPENT,
     Pool,
     PostgresConnection,
     errors_as_ours,
@@ -40,7 +42,14 @@ SHARE = (
     50  # pause at least this multiple of a settling's duration, so that it takes 2 % of the time
 )
 LOCK_MILLISECONDS = 200  # longest wait for a lock: uploads queue behind it
-REWRITTEN = ("surveys", "counters", "released", "tallies")  # rewritten in this order
+REWRITTEN = {  # in this order
+    "surveys": "VACUUM FULL surveys",
+    "counters": "VACUUM FULL counters",
+    "released": "VACUUM FULL released",
+    "tallies": "VACUUM FULL tallies",
+    "invitations": "CLUSTER invitations USING invitations_pkey",
+}
+REWRITTEN_ALWAYS = ("tallies", "invitations")
 LIVING = """
 SELECT reltuples <= (SELECT count(*) FROM surveys)
 FROM pg_class JOIN pg_index ON indexrelid = pg_class.oid
@@ -97,6 +106,10 @@ def settle(pool: Pool) -> bool:
         if not try_lock(connection, SETTLING):
             return False
         _merge(connection)
+    with transaction(pool, "settle invitations") as connection:
+        if noted(connection, SPENT) == "1":
+            note(connection, SPENT, "0")  # first: group commits lock this row before others
+            connection.execute("UPDATE invitations SET spent = TRUE WHERE spent")
     return _unless_delayed(pool, _clean_all)
 
 
@@ -158,8 +171,8 @@ def _clean_all(connection: PostgresConnection) -> bool:
 
 def _rewrite(connection: PostgresConnection) -> bool:
     deleted = noted(connection, DELETED)
-    for table in ("tallies",) if deleted is None else REWRITTEN:
-        connection.execute(f"VACUUM FULL {table}")
+    for table in REWRITTEN_ALWAYS if deleted is None else REWRITTEN:
+        connection.execute(REWRITTEN[table])
         if table == "surveys" and not _has_living_rows_only(connection):
             return False
     if deleted is not None:  # keep the entry if it names a survey deleted in the meantime

@@ -61,6 +61,15 @@ def keep_envelopes(driver: sqlite3.Connection, of: Round, arrived: Sequence[Kept
     return new | _keep_alone(driver, of, large) if large else new
 
 
+def stored_ids(driver: sqlite3.Connection, of: Round, identifiers: Iterable[bytes]) -> set[bytes]:
+    """Return those ids of a round whose envelopes are stored."""
+    return {
+        identifier
+        for identifier in identifiers
+        if _is_alone(driver, of, identifier) or _is_in_bucket(driver, of, identifier)
+    }
+
+
 def _keep_in_buckets(driver: sqlite3.Connection, of: Round, arrived: Sequence[Kept]) -> set[bytes]:
     new: set[bytes] = set()
     changed: dict[int, bytes] = {}  # buckets by place; empty if the bucket was split

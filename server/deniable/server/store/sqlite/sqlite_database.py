@@ -16,7 +16,7 @@ from deniable.server.store.sqlite.wal_check import fault_of
 from deniable.shared.errors import StoreUnusable
 
 FILE = "deniable.sqlite3"
-VERSION = 13
+VERSION = 14
 BUSY_SECONDS = 4  # twice this is less than a client waits for an answer
 PRAGMAS: tuple[str, ...] = (
     "page_size = 1024",  # for a new file; storing a report writes one page

@@ -24,7 +24,7 @@ from pathlib import Path
 from deniable.server.disk import PRIVATE_FILE
 from deniable.server.store.records import Kept, Round, Upload
 from deniable.server.store.sql_store import SqlTransaction
-from deniable.server.store.sqlite.envelope_rows import keep_envelopes
+from deniable.server.store.sqlite.envelope_rows import keep_envelopes, stored_ids
 from deniable.server.store.sqlite.redo_file import FILE as REDO
 from deniable.server.store.sqlite.redo_file import RedoFile
 from deniable.server.store.sqlite.sqlite_database import connect, errors_as_ours, transaction
@@ -49,6 +49,9 @@ class SqliteTransaction(SqlTransaction[sqlite3.Connection]):
     def __init__(self, driver: sqlite3.Connection) -> None:
         super().__init__(driver, HERE)
         self.taken: list[Upload] = []
+
+    def _stored_ids(self, of: Round, identifiers: Sequence[bytes]) -> set[bytes]:
+        return stored_ids(self._connection, of, identifiers)
 
     def _insert_round(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
         envelopes = [Kept(upload.id, upload.count, upload.payload) for upload in uploads]
