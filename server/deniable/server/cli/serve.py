@@ -28,33 +28,20 @@ EXPOSED = (
 
 def serve_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
-    _add_address(parser, 8000)
-    parser.add_argument(
-        "--dashboard-host",
-        default="127.0.0.1",
-        metavar="HOST",
-        help="address for people: dashboard, results, publishing (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--dashboard-port",
-        type=int,
-        metavar="PORT",
-        help="port for people; 0 picks any free port (default: the port after --port)",
-    )
+    add_addresses(parser)
     parser.add_argument(
         "--device-url",
-        type=_url,
+        type=url_of_a_server,
         metavar="URL",
         help="the server's URL for devices, shown in the examples on its pages, like "
         "https://stats.example.org (default: the address for devices)",
     )
-    _add_proxy(parser)
+    add_limit(parser)
     parser.add_argument(
-        "--limit",
-        type=_limit,
-        metavar="N",
-        help="accept at most N reports of each survey per hour from one /24 or /64 of addresses, "
-        "unless they come with an app token (default: no limit)",
+        "--base-path",
+        type=_base_path,
+        metavar="PATH",
+        help="path prefix of the pages behind a proxy, like /stats; the proxy strips it",
     )
     parser.add_argument(
         "--sealing-key",
@@ -85,6 +72,27 @@ def serve_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
 
 
+def add_addresses(parser: ArgumentParser) -> None:
+    _add_address(parser, 8000)
+    parser.add_argument(
+        "--dashboard-host",
+        default="127.0.0.1",
+        metavar="HOST",
+        help="address for people: dashboard, results, publishing (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--dashboard-port",
+        type=int,
+        metavar="PORT",
+        help="port for people; 0 picks any free port (default: the port after --port)",
+    )
+
+
+def people_address(args: Namespace) -> tuple[str, int]:
+    port = args.dashboard_port
+    return args.dashboard_host, (args.port and args.port + 1) if port is None else port
+
+
 def _add_files(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--known",
@@ -102,17 +110,18 @@ def _add_files(parser: ArgumentParser) -> None:
     )
 
 
-def _add_proxy(parser: ArgumentParser) -> None:
+def add_limit(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit",
+        type=_limit,
+        metavar="N",
+        help="accept at most N reports of each survey per hour from one /24 or /64 of addresses, "
+        "unless they come with an app token or an invitation (default: no limit)",
+    )
     _add_trusted_proxy(
         parser,
         "trust this proxy to name senders (for --limit), the scheme and the host, in "
         "X-Forwarded-For, -Proto and -Host or in Forwarded",
-    )
-    parser.add_argument(
-        "--base-path",
-        type=_base_path,
-        metavar="PATH",
-        help="path prefix of the pages behind a proxy, like /stats; the proxy strips it",
     )
 
 
@@ -140,9 +149,6 @@ def run_serve(args: Namespace) -> int:
         read_reference_values(args.known)
     if args.alerts is not None and (webhook := read_alerts(args.alerts).webhook):
         Webhook(webhook)  # refuses an address without TLS
-    people_port = args.dashboard_port
-    if people_port is None:
-        people_port = args.port and args.port + 1
     settings = Settings(
         limit=args.limit,
         proxies=tuple(args.proxy),
@@ -156,8 +162,8 @@ def run_serve(args: Namespace) -> int:
         log_json=args.log_json,
         trust_clock=args.trust_clock,
     )
-    people = args.dashboard_host, people_port
-    serve(args.data, (args.host, args.port), people, partial(_announce, args), settings)
+    devices, people = (args.host, args.port), people_address(args)
+    serve(args.data, devices, people, partial(_announce, args), settings)
     if not args.json:
         print("deniable serve: stopped", file=sys.stderr)
     return 0
@@ -249,7 +255,7 @@ def run_relay(args: Namespace) -> int:
     )
 
     def announce(address: Address) -> None:
-        _warn_if_exposed("relay", address)
+        warn_if_exposed("relay", address)
         key = public_hex(settings.key())
         text = (
             f"Relaying from {address.url} to {args.to}, in batches of {batch:,} or more\n"
@@ -282,7 +288,7 @@ def _add_address(parser: ArgumentParser, port: int) -> None:
     )
 
 
-def _warn_if_exposed(verb: str, address: Address) -> None:
+def warn_if_exposed(verb: str, address: Address) -> None:
     if not is_loopback(address.host):
         print(EXPOSED.format(verb=verb, host=address.host), file=sys.stderr, flush=True)
 
@@ -312,7 +318,7 @@ def _address(text: str) -> str:
         raise ArgumentTypeError(f"expected an IP address, got {text!r}") from None
 
 
-def _url(text: str) -> str:
+def url_of_a_server(text: str) -> str:
     if not re.fullmatch(r"https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~-]+)*/?", text, re.ASCII):
         raise ArgumentTypeError(f"expected a URL like https://stats.example.org, got {text!r}")
     return text.rstrip("/")
@@ -320,7 +326,7 @@ def _url(text: str) -> str:
 
 def _announce(args: Namespace, devices: Address, people: Address, token: str | None) -> None:
     for address in (devices, people):
-        _warn_if_exposed("serve", address)
+        warn_if_exposed("serve", address)
     text = f"Serving {args.data}: devices send reports to {devices.url}\n"
     if token is None:
         text += (

@@ -22,16 +22,18 @@ DATA = "DENIABLE_DATA"
 STILL_READ = "another process is reading the store; until it ends, files contain the deleted data"
 
 
-def add_place(parser: ArgumentParser, *, required: bool = True) -> _MutuallyExclusiveGroup:
+def add_place(
+    parser: ArgumentParser, *, required: bool = True, otherwise: str | None = None
+) -> _MutuallyExclusiveGroup:
     """Add the options that set `data`; DENIABLE_DATA is a default only where one is required."""
-    usual = os.environ.get(DATA) if required else None
+    usual = os.environ.get(DATA, otherwise) if required else None
     one = parser.add_mutually_exclusive_group(required=required and not usual)
     one.add_argument(
         "--data",
         type=_folder,
         metavar="DIR",
         default=usual,
-        help=f"the data folder (default: ${DATA})",
+        help=f"the data folder (default: ${DATA}{f' or {otherwise}' if otherwise else ''})",
     )
     one.add_argument(
         "--store",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ID_DIGITS = 12  # digits of an id that are shown, and typed to delete a survey
 KEY_FILE = "signing-key.pem"
+TEMPLATE_NAMES = ("yes-no", "rating", "number", "choice", "two-questions", "did-you-ever", "ab")
 NO_FOLDER = (
     "a database stores no signing key: create one on another machine with deniable keys new FILE, "
     "and publish with --key FILE"
@@ -39,6 +40,7 @@ def arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     new = actions.add_parser("new", help="write a survey with comments to start from")
     new.add_argument("file", nargs="?", type=Path, default=Path("survey.toml"), metavar="FILE")
+    add_template(new)
     check = actions.add_parser(
         "check", help="report a survey's privacy cost and expected margins of error"
     )
@@ -49,14 +51,7 @@ def arguments(parser: ArgumentParser) -> None:
         help="also state what one report reveals if a relay shuffles it among N people",
     )
     publish = actions.add_parser("publish", help="sign a survey and publish it")
-    publish.add_argument(
-        "--key", metavar="FILE", help="the signing key (default: the one in the data folder)"
-    )
-    publish.add_argument(
-        "--replace",
-        action="store_true",
-        help="publish even if an open survey of this name has other questions",
-    )
+    add_publishing(publish)
     for action in (check, publish):
         action.add_argument("file", type=Path, metavar="FILE", help="the survey, in TOML")
     next_ = actions.add_parser(
@@ -83,6 +78,26 @@ def arguments(parser: ArgumentParser) -> None:
         add_place(action)
     add_place(check, required=False)
     add_json(check, *in_a_store)
+
+
+def add_publishing(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--key", metavar="FILE", help="the signing key (default: the one in the data folder)"
+    )
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="publish even if an open survey of this name has other questions",
+    )
+
+
+def add_template(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--template",
+        choices=TEMPLATE_NAMES,
+        metavar="NAME",
+        help=f"begin with a survey to answer by link: {', '.join(TEMPLATE_NAMES)}",
+    )
 
 
 def _add_choices(parser: ArgumentParser) -> None:
@@ -117,14 +132,18 @@ def run(args: Namespace) -> int:
 
 
 def _new(args: Namespace) -> int:
+    from deniable.server.surveys.link_surveys import TEMPLATES
     from deniable.server.surveys.survey_file import template
 
-    _create(args.file, template(_today()))
+    today, file = today_in_utc(), args.file
+    create(
+        file, TEMPLATES[args.template].toml(today, str(file)) if args.template else template(today)
+    )
     print(f"{args.file}: edit it, then: deniable survey check {args.file}")
     return 0
 
 
-def _create(path: Path, text: str) -> None:
+def create(path: Path, text: str) -> None:
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -138,7 +157,7 @@ def _next(args: Namespace) -> int:
 
     if args.quantile not in QUANTILES:
         raise WrongUse(f"--quantile must be one of {', '.join(QUANTILES)}, got {args.quantile}")
-    budget, today = Epsilon(args.budget).billionths, _today()
+    budget, today = Epsilon(args.budget).billionths, today_in_utc()
     with opened(args) as (store, catalogue):
         published = catalogue.find(args.survey)
         tally = _final_tally(store, published)
@@ -151,7 +170,7 @@ def _next(args: Namespace) -> int:
     if args.output is None:
         print(draft, end="")
         return 0
-    _create(args.output, draft)
+    create(args.output, draft)
     place = option(args.data)
     print(f"{args.output}: edit it, then: deniable survey check {args.output} {place}")
     return 0
@@ -177,10 +196,10 @@ def _check(args: Namespace) -> int:
     from deniable.server.surveys.public_list import check_size
     from deniable.shared.survey.document import render_document
 
-    survey = _read(args.file)
+    survey = read_survey(args.file)
     check_size(render_document(survey))
     followed = _recomputed(survey, args.data)
-    caveats = warnings(survey, _today())
+    caveats = warnings(survey, today_in_utc())
     crowd = {} if args.crowd is None else _crowds(survey, args.crowd)
     document = facts(survey) | {"warnings": caveats} | ({"shuffled": crowd} if crowd else {})
     document |= {"follows": followed} if followed else {}
@@ -234,36 +253,44 @@ def _crowds(survey: Survey, people: int) -> dict[int, str]:
 
 
 def _publish(args: Namespace) -> int:
-    from deniable.server.results.advice import describe, facts, warnings
-    from deniable.server.store import create_store
-    from deniable.server.surveys.catalogue import Catalogue
-    from deniable.server.surveys.replacement import asked_again, refusal, survey_to_replace
-    from deniable.shared.survey.document import render_document
-    from deniable.shared.survey.keys import public_hex, sign
+    from deniable.server.results.advice import describe, facts
 
-    survey = _read(args.file)
-    document = render_document(survey)
-    with create_store(args.data) as store:
-        catalogue = Catalogue(store)
-        earlier = survey_to_replace(catalogue.surveys(), survey, document, _today())
-        if earlier and not args.replace and (reason := refusal(earlier, survey)):
-            raise Refused(f"{reason} Use --replace to publish anyway, or choose another name.")
-        key = _signing_key(args)
-        store.enrol_key(public_hex(key))
-        published = catalogue.publish(document, sign(document, key), public_hex(key))
-    caveats = warnings(survey, _today()) + ([asked_again(earlier, survey)] if earlier else [])
+    survey = read_survey(args.file)
+    published, caveats = publish(args, survey)
     identity = {
         "id": published.id,
         "key": published.key,
         "state": published.state_at(datetime.now(UTC)),
     }
     summary = facts(survey) | identity | {"warnings": caveats}
+    receipt = f"published as {published.id}\nsigned by the key {published.key}"
+    return show(args, summary, [*describe(survey), *map("warning: {}".format, caveats), receipt])
+
+
+def publish(args: Namespace, survey: Survey) -> tuple[PublishedSurvey, list[str]]:
+    """Sign and publish a survey; return it with the warnings about it."""
+    from deniable.server.results.advice import warnings
+    from deniable.server.store import create_store
+    from deniable.server.surveys.catalogue import Catalogue
+    from deniable.server.surveys.replacement import asked_again, refusal, survey_to_replace
+    from deniable.shared.survey.document import render_document
+    from deniable.shared.survey.keys import public_hex, sign
+
+    document = render_document(survey)
+    with create_store(args.data) as store:
+        catalogue = Catalogue(store)
+        earlier = survey_to_replace(catalogue.surveys(), survey, document, today_in_utc())
+        if earlier and not args.replace and (reason := refusal(earlier, survey)):
+            raise Refused(f"{reason} Use --replace to publish anyway, or choose another name.")
+        key = _signing_key(args)
+        store.enrol_key(public_hex(key))
+        published = catalogue.publish(document, sign(document, key), public_hex(key))
+    caveats = warnings(survey, today_in_utc()) + ([asked_again(earlier, survey)] if earlier else [])
     if published.closed:
         caveats.append(
             "this survey was closed and stays closed; to reopen it, change anything in it"
         )
-    receipt = f"published as {published.id}\nsigned by the key {published.key}"
-    return show(args, summary, [*describe(survey), *map("warning: {}".format, caveats), receipt])
+    return published, caveats
 
 
 def _signing_key(args: Namespace) -> Ed25519PrivateKey:
@@ -383,7 +410,7 @@ def delete(store: Store, published: PublishedSurvey) -> bool:
     """
     from deniable.server.intake.upkeep import purge_sealed
 
-    store.close_survey(published.sequence, _today())
+    store.close_survey(published.sequence, today_in_utc())
     store.seal(published.sequence, store.unsealed_rounds().get(published.sequence, ()))
     purge_sealed(store)
     store.delete_survey(published.sequence)
@@ -407,7 +434,7 @@ def _annotate(args: Namespace) -> int:
     return show(args, document, [f"{published.name}:", *events])
 
 
-def _read(file: Path) -> Survey:
+def read_survey(file: Path) -> Survey:
     from deniable.server.surveys.survey_file import parse_survey_file
 
     try:
@@ -425,7 +452,7 @@ def _show_progress(progress: str) -> None:
         print(progress, file=sys.stderr)
 
 
-def _today() -> date:
+def today_in_utc() -> date:
     return datetime.now(UTC).date()
 
 

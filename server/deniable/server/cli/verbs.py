@@ -1,6 +1,7 @@
 """Verbs of the `deniable` command that the server provides."""
 
 from deniable.server.cli.archive import ARCHIVE, BACKUP, RECOUNT, RESTORE
+from deniable.server.cli.ask import ASK, INVITE
 from deniable.server.cli.credentials import AUDIT, KEYS, TOKEN
 from deniable.server.cli.doctor import DOCTOR
 from deniable.server.cli.plan import PLAN
@@ -11,6 +12,6 @@ from deniable.server.cli.survey import SURVEY
 from deniable.shared.cli.verb import Verb
 
 VERBS: tuple[Verb, ...] = (
-    SERVE, PLAN, SURVEY, RESULTS, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS, AUDIT,
+    ASK, INVITE, SERVE, PLAN, SURVEY, RESULTS, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS, AUDIT,
     RELAY, BACKUP, RESTORE, DOCTOR,
 )  # fmt: skip

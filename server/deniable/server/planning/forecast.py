@@ -74,6 +74,7 @@ from deniable.server.estimation.statements import (
     joint_confidence,
 )
 from deniable.server.planning.planned_question import Asked, choose, others, undecided
+from deniable.server.planning.small_groups import MAX_PEOPLE, told_apart, told_apart_sentence
 from deniable.server.shuffling.accountant import largest_report_epsilon
 from deniable.server.shuffling.amplification import report_epsilon, usual_delta
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
@@ -83,7 +84,7 @@ from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, OptimalTable
 from deniable.shared.survey.document import LOOKS, PERIODS
-from deniable.shared.survey.kinds.base import Over, Question
+from deniable.shared.survey.kinds.base import Over, Question, ShareQuestion
 from deniable.shared.survey.participation import MAX_EPSILON_PER_SURVEY
 from deniable.shared.survey.phrases import ENGLISH, two_digits
 
@@ -218,6 +219,7 @@ def plan(
         "looks": looks,
         "joint": statement.joint,
         **_facts(expected, count),
+        **_told_apart(expected, count),
         "error": wanted,
         "people_needed": expected.people_for(wanted),
         **_shown_early_or_once(expected, count, wanted, looks),
@@ -251,6 +253,14 @@ def _shown_early_or_once(
         "people_needed_until_final": watched and watched.people_for(wanted),
         "margin_shown_once": replace(expected, confidence=CONFIDENCE).margin(people),
     }
+
+
+def _told_apart(expected: Expected, people: int) -> dict[str, Any]:
+    """Return the shares that a small group tells apart; nothing for large groups and no shares."""
+    question = expected.question
+    if not isinstance(question, ShareQuestion) or people > MAX_PEOPLE:
+        return {}
+    return {"told_apart": told_apart(question.mechanism, people, expected.confidence)}
 
 
 def _assumed(expected: Expected) -> str:
@@ -304,6 +314,9 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
         f"{forecast['worth_asked_openly']:,} asked openly."
     )
     lines = [deniably, shown, asked_openly, _counted(forecast["over"])]
+    if "told_apart" in forecast:
+        pair = forecast["told_apart"]
+        lines.insert(1, told_apart_sentence(people, forecast["epsilon"], pair))
     if (values := forecast["values"]) > 1:
         lines.append(
             f"A label with {values} equally common values leaves {people // values:,} people and "

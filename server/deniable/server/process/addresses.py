@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import socket
 import time
@@ -16,6 +17,7 @@ from deniable.server.disk import PRIVATE_FILE
 from deniable.shared.errors import Refused, WrongUse
 
 LOCK_FILE = "serve.lock"
+ADDRESSES_FILE = "serve.json"
 LOCK_PATIENCE_SECONDS = 3.0  # a killed server takes a moment to disappear
 LOCK_PAUSE_SECONDS = 0.05
 HEALTH_SECONDS = 2.0
@@ -74,6 +76,31 @@ def take_lock(folder: Path, patience: float = LOCK_PATIENCE_SECONDS) -> int:
             time.sleep(LOCK_PAUSE_SECONDS)
         else:
             return handle
+
+
+class ServerAddresses(NamedTuple):
+    """URLs at which people and devices reach the server of a folder."""
+
+    devices: str
+    people: str
+
+
+def record_addresses(folder: Path, addresses: ServerAddresses) -> None:
+    """Write the addresses of the folder's server, for commands on this machine."""
+    file = folder / ADDRESSES_FILE
+    file.touch(PRIVATE_FILE)
+    file.write_text(json.dumps(addresses._asdict()), "utf-8")
+
+
+def running_server(folder: Path) -> ServerAddresses | None:
+    """Return the addresses of the server that uses this folder now, or None if there is none."""
+    if not (folder / LOCK_FILE).exists():
+        return None
+    try:
+        os.close(take_lock(folder, patience=0))
+    except Refused:
+        return ServerAddresses(**json.loads((folder / ADDRESSES_FILE).read_text("utf-8")))
+    return None
 
 
 def _bound(host: str, port: int, *, shared: bool) -> socket.socket:

@@ -29,7 +29,13 @@ from deniable.server.http.uploads import AppTokens, Intake
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.status import Metrics, StatusBoard
 from deniable.server.intake.writer import Writer
-from deniable.server.process.addresses import Address, claim, take_lock
+from deniable.server.process.addresses import (
+    Address,
+    ServerAddresses,
+    claim,
+    record_addresses,
+    take_lock,
+)
 from deniable.server.process.logs import logging_config
 from deniable.server.process.supervisor import Role, run_granian, supervise, watch_parent
 from deniable.server.store import Place, create_folder, create_store, is_begun, open_store
@@ -98,7 +104,13 @@ def serve(
             Role("intake", intake, partial(_serve_intake, place, settings, intake, board)),
             Role("reader", reader, serve_reader, is_vital=False),
         ]
-        supervise(roles, lambda: ready(intake, reader, _first_token(place)))
+
+        def announce() -> None:
+            if isinstance(place, Path):
+                record_addresses(place, ServerAddresses(url, reader.url))
+            ready(intake, reader, _first_token(place))
+
+        supervise(roles, announce)
 
 
 def _first_token(place: Place) -> str | None:

@@ -1,0 +1,313 @@
+"""`deniable ask`: from a survey file to a link that people open; and `deniable invite`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from deniable.server.cli.serve import (
+    add_addresses,
+    add_limit,
+    people_address,
+    url_of_a_server,
+    warn_if_exposed,
+)
+from deniable.server.cli.store_arguments import add_place, opened, option
+from deniable.server.cli.survey import (
+    add_publishing,
+    add_template,
+    create,
+    publish,
+    read_survey,
+    today_in_utc,
+)
+from deniable.server.process.server_requests import is_loopback
+from deniable.shared.cli.verb import Verb, add_json, show
+from deniable.shared.errors import Refused, WrongUse
+
+if TYPE_CHECKING:
+    from deniable.server.process.addresses import Address, ServerAddresses
+    from deniable.server.store import PublishedSurvey
+    from deniable.server.surveys.link_surveys import Draft
+    from deniable.shared.survey.document import Survey
+
+FOLDER = "deniable-data"
+MAX_INVITATIONS = 100_000
+USUAL_PEOPLE = 30
+EPSILONS = ("0.5", "1", "2")
+NO_TERMINAL = (
+    "there is no terminal to ask you at; name a survey file, or start from a template: "
+    "deniable ask --template yes-no"
+)
+REACHES = {
+    "machine": "It reaches this machine only. To reach phones, put a proxy with TLS or a tunnel in "
+    "front (DEPLOYING.md, “Ask by link”), and add --url https://…",
+    "network": "It reaches people on this network.",
+    "everyone": "It reaches everyone.",
+    "no one else": "It reaches no one but this machine: on plain http from another machine, "
+    "browsers refuse the cryptography that answering needs. Put a proxy with TLS or a tunnel in "
+    "front (DEPLOYING.md, “Ask by link”), and add --url https://…",
+}
+RECOMMENDED = (
+    "ε {} is recommended: a report leaves real doubt about anyone, and a hundred people still show "
+    "a clear majority."
+)
+OWN_KEY = (
+    "The server signs its surveys with its own key: anyone who breaks into it can publish surveys. "
+    "To hold the key elsewhere, publish with --key FILE."
+)
+HAND_OUT = (
+    "Each link counts one answer. Hand them out without a list of who got which: the person who "
+    "gives someone a code, working together with the server, may know which report is theirs. "
+    "They are shown only now: the store keeps hashes."
+)
+
+
+def _ask_arguments(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Publish a survey and print the link at which people answer it. Without a file or a "
+        "template, ask for the title, the question, its options and ε, and write the file."
+    )
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the survey, in TOML")
+    add_template(parser)
+    parser.add_argument(
+        "--url",
+        type=url_of_a_server,
+        metavar="URL",
+        help="public address of the server, like https://ask.example.org, if a proxy or a tunnel "
+        "forwards to it",
+    )
+    add_publishing(parser)
+    add_place(parser, otherwise=FOLDER)
+    add_addresses(parser)
+    add_limit(parser)
+    add_json(parser)
+
+
+def _ask(args: Namespace) -> int:
+    from deniable.server.process.addresses import running_server
+    from deniable.server.surveys.link_surveys import obstacle
+
+    survey = read_survey(_survey_file(args))
+    if problem := obstacle(survey):
+        raise Refused(f"people cannot answer this survey by link: {problem}")
+    published, caveats = publish(args, survey)
+    for caveat in caveats:
+        print(f"warning: {caveat}", file=sys.stderr)
+    running = running_server(args.data) if isinstance(args.data, Path) else None
+    return _serve(args, published) if running is None else _show(args, published, running)
+
+
+def _survey_file(args: Namespace) -> Path:
+    """Return the survey's file, after writing it from a template or from answers if necessary."""
+    from deniable.server.surveys.link_surveys import TEMPLATES
+    from deniable.server.surveys.survey_file import parse_survey_file
+
+    if args.file is not None and args.template is None:
+        return Path(args.file)
+    if args.template is None and not sys.stdin.isatty():
+        raise WrongUse(NO_TERMINAL)
+    draft = TEMPLATES[args.template] if args.template else _asked_draft()
+    file = args.file or Path(f"{draft.name}.toml")
+    text = draft.toml(today_in_utc(), str(file))
+    parse_survey_file(text)  # a mistake must leave no file
+    create(file, text)
+    print(f"wrote {file}", file=sys.stderr)
+    return Path(file)
+
+
+def _serve(args: Namespace, published: PublishedSurvey) -> int:
+    """Run the server until Ctrl-C, and print the link once it is ready."""
+    from deniable.server.process.addresses import ServerAddresses
+    from deniable.server.process.roles import Settings, serve
+
+    def announce(devices: Address, people: Address, token: str | None) -> None:
+        for address in (devices, people):
+            warn_if_exposed("ask", address)
+        _show(args, published, ServerAddresses(args.url or devices.url, people.url), token)
+        if not args.json:
+            print("Stop with Ctrl-C; to start again: deniable serve", option(args.data), flush=True)
+
+    settings = Settings(limit=args.limit, proxies=tuple(args.proxy), device_url=args.url or "")
+    serve(args.data, (args.host, args.port), people_address(args), announce, settings)
+    return 0
+
+
+def _show(
+    args: Namespace, published: PublishedSurvey, server: ServerAddresses, token: str | None = None
+) -> int:
+    """Print the link, its QR code, whom it reaches, and where the results are."""
+    url, survey = args.url or server.devices, published.survey
+    link, results = f"{url}/ask/{published.name}", f"{server.people}/surveys/{published.id}"
+    results += f"?token={token}" if token else ""
+    document = {
+        "id": published.id,
+        "name": published.name,
+        "link": link,
+        "reaches": reach(url),
+        "by_invitation": survey.by_invitation,
+        "results": results,
+        "token": token,
+    }
+    lines = [survey.title, *_invitation_lines(args, published, url), f"Ask with this link: {link}"]
+    if survey.by_invitation:
+        lines.pop()
+    else:
+        lines += ["", qr_code(link)]
+    lines += [REACHES[reach(url)], "", f"Results: {results}", _end(survey, published, args)]
+    return show(args, document, [*lines, *([] if args.key else [OWN_KEY])])
+
+
+def _invitation_lines(args: Namespace, published: PublishedSurvey, url: str) -> list[str]:
+    if not published.survey.by_invitation:
+        return []
+    command = f"deniable invite {published.name} --count 30 --url {url} {option(args.data)}"
+    return [f"Each answer needs a code. Print links with codes: {command}"]
+
+
+def _end(survey: Survey, published: PublishedSurvey, args: Namespace) -> str:
+    enough = f", or after {survey.close_at:,} answers" if survey.close_at else ""
+    close = f"deniable survey close {published.name} {option(args.data)}"
+    return f"It closes after {survey.closes}{enough}. To close it now: {close}"
+
+
+def reach(url: str) -> str:
+    """Return whom a link reaches: a key of REACHES."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if is_loopback(host):
+        return "machine"
+    if parts.scheme != "https":
+        return "no one else"
+    try:
+        return "network" if ip_address(host).is_private else "everyone"
+    except ValueError:
+        return "network" if "." not in host or host.endswith((".local", ".lan")) else "everyone"
+
+
+def qr_code(link: str) -> str:
+    """Return a QR code as text, two rows of squares in each line."""
+    import io
+
+    import segno
+
+    text = io.StringIO()
+    segno.make_qr(link, error="m").terminal(out=text, compact=True)
+    return text.getvalue().rstrip("\n")
+
+
+# Questions to the author
+
+
+def _asked_draft() -> Draft:
+    """Ask for title, question, options, people, ε and name, one after another."""
+    from deniable.server.surveys.link_surveys import Draft, LinkQuestion
+
+    try:
+        title = _input("Title of the survey")
+        question = _input("Your question")
+        options = _input("Options, separated by commas", "yes or no").split(",")
+        kind = "bit" if len(options) == 1 else "choice"
+        asked = LinkQuestion(question, kind, [option.strip() for option in options])
+        draft = Draft(title, [asked])
+        people = _whole(_input("About how many people will answer", str(USUAL_PEOPLE)))
+        print("\n".join(epsilon_lines(draft, people)))
+        draft = replace(draft, epsilon=_input("ε", draft.epsilon))
+        return replace(draft, owner=_input("Who asks, for the people you ask", draft.owner))
+    except EOFError:
+        raise WrongUse("the input ended; nothing was written") from None
+
+
+def epsilon_lines(draft: Draft, people: int) -> list[str]:
+    """Return what each ε would mean for a respondent, and for the results."""
+    from deniable.server.planning.planned_question import asked, choose
+    from deniable.server.planning.small_groups import MAX_PEOPLE, group_sentence
+    from deniable.server.surveys.link_surveys import USUAL_EPSILON
+    from deniable.shared.survey.kinds.base import ShareQuestion
+    from deniable.shared.survey.phrases import ENGLISH, question_odds
+
+    (question,) = draft.questions  # a bit or a choice
+    values = {"options": max(2, len(question.options))}
+    lines = ["ε says how much one report can reveal about a person. Smaller protects better:"]
+    for epsilon in EPSILONS:
+        planned = choose(asked(question.kind, epsilon, values))
+        odds = question_odds(planned.epsilon.billionths, 1, ENGLISH).strip()
+        lines.append(f"  ε {epsilon}: {odds[0].lower()}{odds[1:]}")
+        if isinstance(planned, ShareQuestion) and people <= MAX_PEOPLE:
+            lines.append(f"         {group_sentence(planned, people)}")
+    return [*lines, RECOMMENDED.format(USUAL_EPSILON)]
+
+
+def _input(prompt: str, otherwise: str = "") -> str:
+    while True:
+        text = input(f"{prompt}{f' [{otherwise}]' if otherwise else ''}: ").strip() or otherwise
+        if text:
+            return text
+        print("Write at least one character.")
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) > 0):
+        raise WrongUse(f"expected a whole number of people above 0, got {text!r}")
+    return int(text)
+
+
+# Invitations
+
+
+def _invite_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("survey", metavar="SURVEY", help="a name, an id, or its beginning")
+    parser.add_argument(
+        "--count", type=int, required=True, metavar="N", help="number of single-use links to print"
+    )
+    parser.add_argument(
+        "--url",
+        type=url_of_a_server,
+        default="http://127.0.0.1:8000",
+        metavar="URL",
+        help="public address of the server (default: %(default)s, for this machine only)",
+    )
+    add_place(parser, otherwise=FOLDER)
+    add_json(parser)
+
+
+def _invite(args: Namespace) -> int:
+    from deniable.server.http.tokens import invitation_hash, new_invitation
+
+    if not 1 <= args.count <= MAX_INVITATIONS:
+        raise WrongUse(f"--count must be from 1 to {MAX_INVITATIONS:,}, got {args.count}")
+    with opened(args) as (store, catalogue):
+        published = catalogue.find(args.survey)
+        if not published.survey.by_invitation:
+            raise Refused(
+                f"{published.name} is open to everyone with its link; to ask by invitation, write "
+                "invitation = true in its [survey] table, and publish it again"
+            )
+        codes = [new_invitation() for _ in range(args.count)]
+        store.invite(published.sequence, [invitation_hash(code) for code in codes])
+    links = [f"{args.url}/ask/{published.name}#{code}" for code in codes]
+    print(HAND_OUT, file=sys.stderr)
+    return show(args, {"id": published.id, "name": published.name, "links": links}, links)
+
+
+ASK = Verb(
+    "ask",
+    "publish a survey and print a link that people answer",
+    _ask_arguments,
+    _ask,
+    group="ask",
+    example="deniable ask --template yes-no",
+)
+INVITE = Verb(
+    "invite",
+    "print single-use links to a survey by invitation",
+    _invite_arguments,
+    _invite,
+    group="ask",
+    example="deniable invite our-team --count 200 --url https://ask.example.org",
+)

@@ -1,0 +1,266 @@
+"""`deniable ask`: from an empty folder to a link, and what it says about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+from urllib.request import HTTPCookieProcessor, build_opener, urlopen
+
+import pytest
+import segno
+
+from deniable.server.cli.ask import qr_code, reach
+from deniable.server.cli.survey import TEMPLATE_NAMES
+from deniable.server.process.addresses import running_server
+from deniable.server.surveys.link_surveys import TEMPLATES, obstacle, renamed
+from deniable.server.surveys.survey_file import parse_survey_file
+from deniable.shared.survey.document import parse_toml, render_document
+from tests import survey_texts as texts
+from tests.command import DENIABLE
+from tests.eventually import PATIENCE
+from tests.node import NODE
+
+PORTS = ("--port", "0", "--dashboard-port", "0")
+JAVASCRIPT = Path(__file__).resolve().parents[2] / "client" / "javascript" / "src" / "survey.js"
+DAY = date(2026, 11, 20)
+
+
+def ask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command without a terminal until it ends."""
+    return subprocess.run(
+        [*DENIABLE, "ask", *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+@contextmanager
+def asking(folder: Path, *arguments: str) -> Iterator[dict[str, Any]]:
+    """Run the command, which serves until it is stopped, and yield what it printed."""
+    command = [*DENIABLE, "ask", *arguments, *PORTS, "--json"]
+    with (
+        (folder / "errors").open("w") as errors,
+        subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+    ):
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, (folder / "errors").read_text()
+        try:
+            yield json.loads(line)
+        finally:
+            process.terminate()
+            assert process.wait(PATIENCE) == 0
+
+
+def test_an_empty_folder_becomes_a_link_and_a_second_survey_uses_the_same_server(
+    tmp_path: Path,
+) -> None:
+    with asking(tmp_path, "--template", "yes-no") as first:
+        assert first["link"].startswith("http://127.0.0.1:")
+        assert first["link"].endswith("/ask/our-team")
+        assert (first["reaches"], first["by_invitation"]) == ("machine", False)
+        browser = build_opener(HTTPCookieProcessor())
+        with browser.open(first["results"], timeout=PATIENCE) as page:
+            assert "Our team" in page.read().decode()
+        done = ask(tmp_path, "--template", "rating", "--json")
+        assert done.returncode == 0, done.stderr
+        second = json.loads(done.stdout)
+        server = first["link"].rpartition("/ask/")[0]
+        assert second["link"] == f"{server}/ask/how-was-the-course"
+        assert second["token"] is None
+        with urlopen(f"{server}/v1/surveys", timeout=PATIENCE) as listed:
+            listing = json.load(listed)["surveys"]
+        assert [entry["id"] for entry in listing] == [first["id"], second["id"]]
+        assert running_server(tmp_path / "deniable-data") is not None
+    assert running_server(tmp_path / "deniable-data") is None
+    assert (tmp_path / "deniable-data" / "serve.json").stat().st_mode & 0o077 == 0
+
+
+def test_the_text_names_link_reach_results_end_and_key(tmp_path: Path) -> None:
+    with asking(tmp_path, "--template", "yes-no"):
+        done = ask(tmp_path, "our-team.toml", "--url", "https://ask.example.org")
+    link = "https://ask.example.org/ask/our-team"
+    lines = done.stdout.splitlines()
+    assert (lines[0], lines[1]) == ("Our team", f"Ask with this link: {link}")
+    assert qr_code(link) in done.stdout
+    assert "It reaches everyone." in lines
+    assert "deniable survey close our-team --data deniable-data" in done.stdout
+    assert "signs its surveys with its own key" in done.stdout
+
+
+def test_a_link_by_invitation_is_printed_with_its_codes_only(tmp_path: Path) -> None:
+    text = (
+        TEMPLATES["yes-no"].toml(DAY).replace('round = "once"', 'round = "once"\ninvitation = true')
+    )
+    (tmp_path / "asked.toml").write_text(text)
+    with asking(tmp_path, "asked.toml") as first:
+        assert first["by_invitation"]
+        shown = ask(tmp_path, "asked.toml")
+        assert "deniable invite our-team --count 30" in shown.stdout
+        assert "Ask with this link" not in shown.stdout
+        command = [
+            *DENIABLE,
+            "invite",
+            "our-team",
+            "--count",
+            "3",
+            "--url",
+            "https://a.example.org",
+        ]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+        )
+    links = done.stdout.splitlines()
+    assert len(set(links)) == 3
+    assert all(link.startswith("https://a.example.org/ask/our-team#") for link in links)
+    assert {len(link.partition("#")[2]) for link in links} == {26}
+    assert "working together with the server, may know which report is theirs" in done.stderr
+    stored = b"".join(file.read_bytes() for file in (tmp_path / "deniable-data").iterdir())
+    assert not [link for link in links if link.partition("#")[2].encode() in stored]
+
+
+def test_without_a_terminal_a_file_or_template_is_needed(tmp_path: Path) -> None:
+    done = ask(tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "deniable ask --template yes-no" in done.stderr
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_no_file_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "our-team.toml").write_text("mine")
+    done = ask(tmp_path, "--template", "yes-no")
+    assert (done.returncode, "already exists" in done.stderr) == (2, True)
+    assert (tmp_path / "our-team.toml").read_text() == "mine"
+
+
+def test_a_survey_that_no_link_can_ask_is_refused_before_it_is_published(tmp_path: Path) -> None:
+    asked = texts.survey_text(texts.bit(over="any"), **texts.ALWAYS)
+    (tmp_path / "asked.toml").write_text(asked)
+    done = ask(tmp_path, "asked.toml")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert 'write over = "first"' in done.stderr
+    assert not (tmp_path / "deniable-data").exists()
+
+
+def on_a_terminal(folder: Path, typed: str) -> tuple[int, str]:
+    """Run the command on a terminal, for a port in use; return the exit code and the screen."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, typed.encode())
+        with socket.create_server(("127.0.0.1", 0)) as used:
+            done = subprocess.run(
+                [*DENIABLE, "ask", "--port", str(used.getsockname()[1])],
+                cwd=folder,
+                stdin=theirs,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+            )
+        return done.returncode, done.stdout
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_answers_on_a_terminal_become_a_file(tmp_path: Path) -> None:
+    """The port is in use, which the command finds after it has written and published the survey."""
+    typed = "Our lunch\nShall we order?\npizza, soup , nothing\n100\n\nAnna\n"
+    code, screen = on_a_terminal(tmp_path, typed)
+    assert code == 3
+    survey = parse_survey_file((tmp_path / "our-lunch.toml").read_text())
+    (question,) = survey.questions
+    assert (survey.title, question.title, survey.owner) == ("Our lunch", "Shall we order?", "Anna")
+    assert (list(question.labels), str(question.epsilon)) == (["pizza", "soup", "nothing"], "1")
+    assert "ε 1: from your report, a suspicion of 10 % can grow to at most 24 %" in screen
+    assert "With 100 people at ε 1 you can tell" in screen
+    assert "ε 1 is recommended" in screen
+
+
+def test_a_mistake_on_the_terminal_leaves_no_file(tmp_path: Path) -> None:
+    code, _ = on_a_terminal(tmp_path, "Our lunch\nShall we?\n\n30\nvery private\n\n")
+    assert (code, [*tmp_path.iterdir()]) == (2, [])
+
+
+def test_all_templates_can_be_asked_by_link_and_answered_in_javascript() -> None:
+    assert tuple(TEMPLATES) == TEMPLATE_NAMES
+    surveys = [parse_survey_file(draft.toml(DAY)) for draft in TEMPLATES.values()]
+    assert [obstacle(survey) for survey in surveys] == [None] * len(surveys)
+    assert max(survey.round_billionths for survey in surveys) <= 2 * 10**9
+    documents = json.dumps([render_document(survey).decode() for survey in surveys])
+    script = f"""
+        import {{ parseSurvey }} from {json.dumps(JAVASCRIPT.as_uri())};
+        console.log(JSON.stringify({documents}.map((text) => parseSurvey(text).name)));
+    """
+    done = subprocess.run(
+        [NODE, "--input-type=module", "-e", script], capture_output=True, text=True, timeout=60
+    )
+    assert json.loads(done.stdout) == [survey.name for survey in surveys], done.stderr
+
+
+def test_a_draft_takes_other_texts_and_settings() -> None:
+    draft = renamed(TEMPLATES["choice"], 'My "survey" \\ é', "What?", ("a", 'b"'))
+    survey = parse_survey_file(draft.toml(DAY))
+    assert (survey.title, survey.name) == ('My "survey" \\ é', "my-survey")
+    assert (survey.questions[0].title, list(survey.questions[0].labels)) == ("What?", ["a", 'b"'])
+    assert renamed(draft, "日本", "?").name == "survey"
+
+
+@pytest.mark.parametrize(
+    ("questions", "says"),
+    [
+        (texts.bit(over="last"), "once; write over"),
+        (texts.question("word", "text", "2", length=8), "a text"),
+        (texts.vector(3), "a vector"),
+        (texts.bit() + texts.label("version", pattern=r"\d"), "an app must give the label version"),
+    ],
+)
+def test_each_obstacle_has_a_sentence(questions: str, says: str) -> None:
+    asked = parse_toml(texts.survey_text(questions, **texts.ALWAYS))
+    assert says in (obstacle(asked) or "")
+
+
+@pytest.mark.parametrize(
+    ("url", "whom"),
+    [
+        ("http://127.0.0.1:8000", "machine"),
+        ("http://localhost:8000", "machine"),
+        ("https://localhost", "machine"),
+        ("http://192.168.1.20:8000", "no one else"),
+        ("http://ask.example.org", "no one else"),
+        ("https://192.168.1.20", "network"),
+        ("https://[fd00::1]", "network"),
+        ("https://printer.local", "network"),
+        ("https://ask.example.org", "everyone"),
+        ("https://203.0.114.7", "everyone"),
+    ],
+)
+def test_whom_a_link_reaches(url: str, whom: str) -> None:
+    assert reach(url) == whom
+
+
+def test_a_qr_code_has_the_squares_of_the_link() -> None:
+    link = "https://ask.example.org/ask/our-team"
+    rows = [
+        [(character in "█▀", character in "█▄") for character in line]
+        for line in qr_code(link).splitlines()
+    ]
+    shown = [[light[half] for light in row] for row in rows for half in (0, 1)]
+    wanted = [
+        [not dark for dark in row] for row in segno.make_qr(link, error="m").matrix_iter(border=4)
+    ]
+    assert shown[: len(wanted)] == wanted
+    other = segno.make_qr(f"{link}x", error="m").matrix_iter(border=4)
+    assert wanted != [[not dark for dark in row] for row in other]

@@ -1,0 +1,96 @@
+"""Small groups: what a plan promises is exact, and the page keeps it."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from deniable.server.estimation import ESTIMATORS
+from deniable.server.estimation.statements import final_reading
+from deniable.server.planning.experiment import POWER
+from deniable.server.planning.forecast import plan, sentences
+from deniable.server.planning.planned_question import asked, choose
+from deniable.server.planning.small_groups import (
+    MAX_PEOPLE,
+    power,
+    told_apart,
+    told_apart_sentence,
+)
+from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.survey.kinds.base import ShareQuestion
+
+SURE = final_reading("any-time").confidence
+
+
+def question(kind: str = "bit", epsilon: str = "2", **values: int) -> ShareQuestion:
+    made = choose(asked(kind, epsilon, values))
+    assert isinstance(made, ShareQuestion)
+    return made
+
+
+def enumerated(of: ShareQuestion, people: int, share: Fraction, other: float) -> Fraction:
+    """Return the power by exact sums over the intervals of the page's own estimator."""
+    keep, lie = Fraction(of.mechanism.keep, ONE), Fraction(of.mechanism.lie, ONE)
+    rate, total = lie + share * (keep - lie), Fraction(0)
+    for count in range(people + 1):
+        cells = np.array([people - count, count])
+        (estimate,) = ESTIMATORS[of.estimation].estimates(of, cells, people, SURE)
+        if not estimate.low <= other <= estimate.high:
+            total += math.comb(people, count) * rate**count * (1 - rate) ** (people - count)
+    return total
+
+
+@pytest.mark.parametrize(("people", "epsilon"), [(10, "2"), (30, "1"), (30, "2"), (30, "4")])
+def test_a_promised_pair_is_told_apart_and_a_nearer_one_is_not(people: int, epsilon: str) -> None:
+    of = question(epsilon=epsilon)
+    pair = told_apart(of.mechanism, people, SURE)
+    assert pair is not None
+    low, high = (Fraction(round(100 * share), 100) for share in pair)
+    near = (low + Fraction(5, 100), high - Fraction(5, 100))
+    told, not_told = (
+        min(enumerated(of, people, *(one, float(other))) for one, other in (ends, ends[::-1]))
+        for ends in ((low, high), near)
+    )
+    assert told >= POWER > not_told
+
+
+def test_the_sum_is_exact() -> None:
+    of = question()
+    exact = enumerated(of, 30, Fraction(25, 100), 0.75)
+    assert power(of.mechanism, 30, 0.25, 0.75, SURE) == pytest.approx(float(exact), abs=1e-12)
+    wrong = enumerated(of, 30, Fraction(30, 100), 0.75)
+    assert power(of.mechanism, 30, 0.25, 0.75, SURE) != pytest.approx(float(wrong), abs=1e-3)
+
+
+def test_few_people_may_show_nothing() -> None:
+    assert told_apart(question(epsilon="0.5").mechanism, 30, SURE) is None
+    assert "cannot even tell 0 % from 100 %" in told_apart_sentence(30, "0.5", None)
+    assert told_apart_sentence(1_000, "2", (0.45, 0.55)).endswith("tell 45 % from 55 %.")
+
+
+def test_more_people_and_a_larger_epsilon_never_show_less() -> None:
+    widths = [
+        [
+            1.0 if pair is None else pair[1] - pair[0]
+            for people in (10, 30, 100, 1_000)
+            for pair in [told_apart(question(epsilon=epsilon).mechanism, people, SURE)]
+        ]
+        for epsilon in ("0.5", "1", "2", "4")
+    ]
+    assert all(row == sorted(row, reverse=True) for row in widths)
+    assert all(list(column) == sorted(column, reverse=True) for column in zip(*widths, strict=True))
+
+
+def test_a_plan_states_it_for_shares_of_small_groups_only() -> None:
+    def lines(kind: str, people: int, **values: int) -> list[str]:
+        forecast = plan(asked(kind, "2", values), people, None)
+        assert ("told_apart" in forecast) == (kind != "number" and people <= MAX_PEOPLE)
+        return sentences(forecast, "± {:.2f}".format)
+
+    assert lines("bit", 30)[1] == (
+        "With 30 people at ε 2 you can tell 25 % from 75 %, but not 30 % from 70 %."
+    )
+    assert any("you can tell" in line for line in lines("choice", 300, options=5))
+    for told in (lines("bit", 10_000), lines("number", 30, low=0, high=10)):
+        assert not any("you can tell" in line for line in told)
