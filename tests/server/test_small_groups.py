@@ -92,5 +92,5 @@ def test_a_plan_states_it_for_shares_of_small_groups_only() -> None:
         "With 30 people at ε 2 you can tell 25 % from 75 %, but not 30 % from 70 %."
     )
     assert any("you can tell" in line for line in lines("choice", 300, options=5))
-    for told in (lines("bit", 10_000), lines("number", 30, low=0, high=10)):
-        assert not any("you can tell" in line for line in told)
+    for words in (lines("bit", 10_000), lines("number", 30, low=0, high=10)):
+        assert not any("you can tell" in line for line in words)

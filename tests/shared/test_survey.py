@@ -96,6 +96,7 @@ def test_defaults_are_chosen_and_written_to_the_document() -> None:
         ("grace_days = 14", "invitation = false", "survey.invitation", "must be true, or left out"),
         ("grace_days = 14", "invitation = true", "survey.invitation", 'needs round = "once"'),
         ("grace_days = 14", "close_at = 0", "survey.close_at", "must be 1 to"),
+        ("grace_days = 14", "close_at = 19", "survey.close_at", "at least the step, 20"),
         ("2027-02-28", "2026-11-30", "survey.closes", "before opens"),
         ("2027-02-28", '"soon"', "survey.closes", "2026-12-01"),
         ("2027-02-28", "2027-02-28T10:00:00Z", "survey.closes", "a day"),

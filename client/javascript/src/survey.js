@@ -192,7 +192,7 @@ export function parseSurvey(text) {
     "invitation",
     (by) => by === true && survey.round === "once" && survey.sealed_to === undefined,
   );
-  optional("close_at", (count) => isCount(count, 1, 1e9));
+  optional("close_at", (count) => isCount(count, Number(survey.step ?? 20), 1e9));
   optional("show_when", (margin) => fits(margin, /^± ([1-9]|[1-4]\d|50) points$/));
   optional(
     "most_change",

@@ -18,7 +18,7 @@ import secrets
 import threading
 from datetime import datetime
 
-from deniable.server.store import COMMAND, Store, Token
+from deniable.server.store import COMMAND, SERVER, Store, Token
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import StoreUnusable, WrongUse
 
@@ -69,10 +69,10 @@ def check_role(role: str) -> str:
 
 def check_name(name: str) -> str:
     name = name.strip()
-    if not name.isprintable() or len(name) > MAX_NAME_CHARACTERS or name == COMMAND:
+    if not name.isprintable() or len(name) > MAX_NAME_CHARACTERS or name in (COMMAND, SERVER):
         raise WrongUse(
             f"a token's name has at most {MAX_NAME_CHARACTERS} printable characters, and cannot be "
-            f"{COMMAND!r}, which the audit log uses for commands"
+            f"{COMMAND!r} or {SERVER!r}, which the audit log uses for commands and for the server"
         )
     return name
 

@@ -2,7 +2,8 @@
 
 Every trace of the order of arrival is removed after each group or, under load, every tenth of a
 second. The counts that readers see change in steps (`release_steps`). With `looks = "twice"`, they
-do not change between the first look and the final one.
+do not change between the first look and the final one. A survey with `close_at` is closed once it
+has that many reports. That depends on their number alone, which is at least a step.
 
 Retention runs every hour: it seals the rounds whose retention has ended, then deletes a slice of
 their raw reports after each group, so that uploads wait for one slice at most. Tallies remain.
@@ -26,7 +27,7 @@ from datetime import time as time_of_day
 
 from deniable.server.intake.commit import recover
 from deniable.server.intake.release_steps import Steps
-from deniable.server.store import PublishedSurvey, Store, StoreLost, Upload
+from deniable.server.store import SERVER, PublishedSurvey, Store, StoreLost, Upload
 from deniable.server.store.records import Round
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
@@ -94,6 +95,7 @@ class Upkeep:
         self._purging, self._deleted = False, 0
         self._steps = Steps(store)
         self._grown = dict[Round, tuple[PublishedSurvey, int]]()  # number of reports by round
+        self._maybe_full = {published.id: published for published in catalogue.surveys()}
 
     def count(self, outcomes: Mapping[tuple[int, str], int]) -> None:
         """Add numbers of reports by (survey sequence, outcome); the next flush stores them."""
@@ -106,6 +108,7 @@ class Upkeep:
             of = upload.key[:2]
             _, reports = self._grown.get(of, (None, 0))
             self._grown[of] = upload.survey, reports + upload.count
+            self._maybe_full[upload.survey.id] = upload.survey
 
     def do_what_is_due(self, *, later: bool = False) -> float:
         """Do the work that is due, but only briefly. Return the seconds until more is due.
@@ -118,6 +121,7 @@ class Upkeep:
             self._flush_at = seconds + FLUSH_SECONDS
             if trusted:
                 self._try(self._release)
+                self._try(self._close_full)
         if trusted and seconds >= self._purge_at:
             self._purging = True
             self._try(self._seal)
@@ -162,6 +166,16 @@ class Upkeep:
                 if survey.looks != "twice" or self._clock.now() < survey.first_look(number):
                     self._steps.advance(published, number)
                 del self._grown[of]
+
+    def _close_full(self) -> None:
+        """Close the surveys that have enough reports, counting those of all nodes."""
+        while self._maybe_full:
+            _, published = self._maybe_full.popitem()  # a failure is retried at the next report
+            enough = published.survey.close_at
+            if enough and not published.closed:
+                tallies = self._store.tallies(published.sequence)
+                if sum(tally.reports for tally in tallies) >= enough:
+                    self._catalogue.close(published, SERVER)
 
     def _clock_is_trusted(self) -> bool:
         before, self._clock_fault = self._clock_fault, self.calendar.clock_fault()

@@ -13,6 +13,7 @@ from deniable.server.store.postgres.database_address import Database
 from deniable.server.store.protocol import (
     COMMAND,
     NO_SURVEY,
+    SERVER,
     Damaged,
     Store,
     StoreLost,
@@ -50,11 +51,11 @@ STORES: dict[type, str] = {  # import paths of the store classes, by type of pla
 }
 
 __all__ = [
-    "COMMAND", "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "STORES", "Annotation", "AuditEntry",
-    "Cells", "Crowd", "Damaged", "Database", "Event", "Kept", "LabelCounts", "LabelValue", "Place",
-    "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundState", "RoundTally", "Share",
-    "SqliteStore", "State", "Store", "StoreLost", "StoreReader", "SurveyRow", "Token",
-    "Transaction", "Unsettled", "Upload", "UploadKey", "create_folder", "create_store",
+    "COMMAND", "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "SERVER", "STORES", "Annotation",
+    "AuditEntry", "Cells", "Crowd", "Damaged", "Database", "Event", "Kept", "LabelCounts",
+    "LabelValue", "Place", "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundState",
+    "RoundTally", "Share", "SqliteStore", "State", "Store", "StoreLost", "StoreReader", "SurveyRow",
+    "Token", "Transaction", "Unsettled", "Upload", "UploadKey", "create_folder", "create_store",
     "first_fault", "is_begun", "named_surveys", "next_entry", "open_store",
 ]  # fmt: skip
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from deniable.server.store.register_chain import RegisterEntry
 
 COMMAND = "command"  # actor in the audit log for commands on the store; no token has this name
+SERVER = "server"  # actor in the audit log for a survey that closes itself
 NO_SURVEY = 0  # the sequence under which reports of unpublished surveys are counted
 
 

@@ -136,7 +136,7 @@ CREATE TABLE invitations (
 ){unnumbered};
 CREATE TABLE audit (
     day TEXT NOT NULL,              -- the day of the action, such as 2026-12-01
-    actor TEXT NOT NULL,            -- name of the token that acted, or `command`
+    actor TEXT NOT NULL,            -- name of the token that acted, `command` or `server`
     action TEXT NOT NULL,           -- the action, such as `closed a survey`
     subject TEXT NOT NULL,          -- the survey, token or key that it changed; may be empty
     PRIMARY KEY (day, actor, action, subject)
