@@ -297,6 +297,9 @@ class MemoryStore(MemoryReader):
     def check_writable(self) -> None:
         pass
 
+    def failover_risk(self) -> None:
+        pass
+
     def publish(self, document: bytes, signature: str, key: str, by: str = COMMAND) -> str:
         identifier = survey_id(document)
         with self._changed() as now:

@@ -34,6 +34,7 @@ CUT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = %s AND application_name = 'deniable'
 """
+REPLICATING = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
 OTHER_USER = "nobody"  # PostgreSQL refuses to run as root
 SETTINGS = tuple(
     f"-c{setting}"
@@ -117,6 +118,10 @@ class Cluster:
     def say(self, statement: str) -> None:
         self.connection.execute(statement)
 
+    def value(self, query: str) -> object:
+        row = self.connection.execute(query).fetchone()
+        return None if row is None else row[0]
+
 
 def programs() -> Path:
     """Return the folder of initdb and the other programs."""
@@ -145,6 +150,24 @@ def cluster() -> Iterator[Cluster]:
             "--encoding=UTF8", "--no-locale", "--no-instructions",
         )  # fmt: skip
         with _running(made):
+            yield made
+
+
+@contextmanager
+def standby(primary: Cluster) -> Iterator[Cluster]:
+    """Start a copy of a cluster that replicates it continuously."""
+    with tempfile.TemporaryDirectory(prefix="deniable-standby-") as name:
+        folder = Path(name)
+        if primary.user is not None:
+            shutil.chown(folder, primary.user)
+        made = Cluster(folder, primary.programs, _free_port(), primary.password, primary.user)
+        made.program(
+            "pg_basebackup", f"--host={primary.folder}", f"--port={primary.port}",
+            "--username=postgres", f"--pgdata={made.data}", "--write-recovery-conf",
+            "--checkpoint=fast", "--no-sync",
+        )  # fmt: skip
+        with _running(made):
+            eventually(lambda: primary.value(REPLICATING) == 1, "the standby replicates")
             yield made
 
 

@@ -1,4 +1,4 @@
-"""`deniable doctor --data`: check a data folder, and repair damaged tallies."""
+"""`deniable doctor`: check a data folder or a database, and repair a folder's damaged tallies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deniable.shared.cli.verb import Finding, Verb, add_json, show_findings
 from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse
 
 if TYPE_CHECKING:
-    from deniable.server.store import PublishedSurvey
+    from deniable.server.store import Place, PublishedSurvey
 
 RESTORE = (
     "restore the newest backup from before the damage: deniable restore FILE --data NEW; "
@@ -25,10 +25,8 @@ ASIDE = (
     "{name} was set aside. It holds reports, and a log also shows their order of arrival; neither "
     "retention nor `survey delete` removes them"
 )
-NO_FOLDER = (
-    "this command checks only data folders; check a database with PostgreSQL's own tools, such as "
-    "pg_amcheck"
-)
+NO_FOLDER = "--repair works only on data folders; for a database, use PostgreSQL's own tools"
+OWN_TOOLS = "its files are not checked here; use PostgreSQL's own tools, such as pg_amcheck"
 REPAIR = "stop the server, then: deniable doctor --data DIR --repair"
 WORDS = {
     "wrong": "its tally differs from its envelopes",
@@ -55,9 +53,21 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if getattr(args, "server", None) is not None or getattr(args, "state", None) is not None:
         raise WrongUse("check --data, --server and --state in separate commands")
+    if not (isinstance(args.data, Path) or args.repair):
+        return show_findings(_database_findings(args.data), args)
     data = folder(args.data, NO_FOLDER)
     with _alone(data, args.repair):
         return show_findings(_findings(data, args.repair), args)
+
+
+def _database_findings(place: Place) -> Iterator[Finding]:
+    from deniable.server.store import open_store
+
+    with open_store(place) as store:
+        risk = store.failover_risk()
+    yield Finding("database", True, f"it can be read; {OWN_TOOLS}")
+    synchronous = "a report is acknowledged once a synchronous standby has it"
+    yield Finding("standbys", risk is None, risk or synchronous)
 
 
 @contextmanager
@@ -163,7 +173,7 @@ def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> It
 
 DOCTOR = Verb(
     "doctor",
-    "check a server's data folder",
+    "check a server's data folder or database",
     arguments,
     run,
     option="data",

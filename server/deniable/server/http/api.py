@@ -23,7 +23,7 @@ from deniable.server.http.context import (
     require,
     wait_for_intake,
 )
-from deniable.server.http.messages import JSON, HttpError
+from deniable.server.http.messages import JSON, HttpError, ready_body
 from deniable.server.http.result_metrics import ResultMetrics
 from deniable.server.intake.status import METRICS_TYPE
 from deniable.server.results import (
@@ -203,8 +203,8 @@ def alive() -> Response:
 @blueprint.get("/readyz")
 def ready() -> Response:
     """Return whether the store can be read; intake reports its own readiness."""
-    parts().store.surveys_mark()  # an exception becomes the response
-    return Response(b'{"status":"ready"}', mimetype=JSON)
+    risk = parts().store.failover_risk()  # an exception becomes the response
+    return Response(ready_body(risk), mimetype=JSON)
 
 
 @blueprint.get("/metrics")

@@ -35,6 +35,7 @@ from deniable.server.http.messages import (
     UNKNOWN_SURVEY,
     HttpError,
     accepts_gzip,
+    ready_body,
 )
 from deniable.server.http.middleware import sender_address
 from deniable.server.http.rate_limit import LISTS_PER_SECOND, Pace, WorkShare
@@ -100,6 +101,7 @@ class IntakeFront(Front):
         self._paces = {path: Pace(per_second=route.per_second) for path, route in ROUTES.items()}
         self._refusal_pace, self._token_pace, self._unknown_pace = Pace(), Pace(), Pace()
         self._receipt_headers = header_list(CROSS_ORIGIN)
+        self._failover_risk: str | None = None
 
     def __rsgi_init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__rsgi_init__(loop)
@@ -362,11 +364,14 @@ class IntakeFront(Front):
     async def show_ready(self, *_: object) -> Reply:
         if (reason := await self._readiness.reason()) is not None:
             raise HttpError(503, reason)
-        return 200, header_list({}), b'{"status":"ready"}'
+        return 200, header_list({}), ready_body(self._failover_risk)
 
     def _unready_reason(self) -> str | None:
-        intake = self.intake
-        return unready_reason(self.status(0.0), intake.store, intake.catalogue, intake.clock.now())
+        intake, status, now = self.intake, self.status(0.0), self.intake.clock.now()
+        reason = unready_reason(status, intake.store, intake.catalogue, now)
+        if reason is None:
+            self._failover_risk = intake.store.failover_risk()
+        return reason
 
 
 Answer = Callable[[IntakeFront, "Scope", Exchange], Awaitable[Reply]]

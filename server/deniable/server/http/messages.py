@@ -6,6 +6,7 @@ library, because the relay uses it too.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -79,6 +80,12 @@ def problem_fields(error: HttpError) -> dict[str, str | int]:
         "instance": REQUEST_ID.get() or f"urn:uuid:{uuid4()}",
     }
     return fields | ({"code": error.code} if error.code else {})
+
+
+def ready_body(failover_risk: str | None) -> bytes:
+    """Return the body of /readyz for a server that can accept reports."""
+    warning = {"warning": failover_risk} if failover_risk else {}
+    return json.dumps({"status": "ready"} | warning, separators=(",", ":")).encode()
 
 
 def problem_headers(error: HttpError) -> Mapping[str, str]:

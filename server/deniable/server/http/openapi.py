@@ -58,6 +58,7 @@ class Status(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Health of a process."""
 
     status: Literal["alive", "ready"]
+    warning: str | UnsetType = UNSET  # why a fail-over can lose acknowledged reports
 
 
 class SurveyList(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -97,6 +97,8 @@ def serve(
         with create_store(place) as store:
             if settings.trust_clock:
                 store.keep_day(datetime.now(UTC).date())
+            if risk := store.failover_risk():
+                print(f"deniable serve: warning: {risk}", file=sys.stderr, flush=True)
         board = StatusBoard()
         url = settings.device_url or intake.url
         serve_reader = partial(_serve_reader, place, settings, reader, board, url)

@@ -180,6 +180,9 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     def check_writable(self) -> None:
         """Raise StoreUnusable if no write transaction can begin or the disk is full."""
 
+    def failover_risk(self) -> str | None:
+        """Return why a fail-over can lose acknowledged reports, or None if it cannot."""
+
     # Surveys and keys
 
     # Each of these methods writes its audit entry in the same transaction; `by` is the actor.

@@ -45,6 +45,10 @@ from deniable.server.store.sql_store import (
 ENVELOPES_PER_BUCKET = 32  # this number counts as one bucket of a purge
 ENVELOPES_PER_READ = 256  # few, because a single envelope may have 1 MiB
 CLOSE_SECONDS = 10.0
+NO_SYNCHRONOUS_STANDBY = (
+    "a fail-over can lose acknowledged reports, because synchronous_standby_names is empty; "
+    'see "Fail-over" in server/DEPLOYING.md'
+)
 _OF_ROUND = "SELECT {} FROM {} WHERE survey = ? AND round = ? AND {}"
 KNOWN = " UNION ALL ".join(_OF_ROUND.format("id", name, "id = ANY(?)") for name in ENVELOPES)
 NEXT = " UNION ALL ".join(
@@ -168,6 +172,12 @@ class PostgresStore(SqlStore):
     def check_writable(self) -> None:
         with self._writing("begin to write") as connection:
             check_not_read_only(connection)
+
+    def failover_risk(self) -> str | None:
+        """Each connection sets `synchronous_commit`, so only the names of standbys matter."""
+        with self._reading() as connection:
+            names = connection.execute("SHOW synchronous_standby_names").fetchone()
+        return NO_SYNCHRONOUS_STANDBY if names == ("",) else None
 
     def _reading(self, *, reports: bool = False) -> AbstractContextManager[PostgresConnection]:  # noqa: ARG002  # all reports are in tables
         return transaction(self._pool, "be read")

@@ -87,6 +87,9 @@ class SqliteStore(SqlStore):
     def forget_order(self) -> bool:
         return self._writer.empty_log()
 
+    def failover_risk(self) -> None:
+        """Return None: a folder has no standby to fail over to."""
+
     def check_writable(self) -> None:
         with self._writing("begin to write"):
             pass
