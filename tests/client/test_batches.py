@@ -101,12 +101,13 @@ def backend(server: Counting, client_of: MakeClient, kept: dict[str, Any]) -> Ca
     return make
 
 
-def answer_all(client: Client, people: int, *surveys: str) -> None:
+def answer_all(client: Client, people: int, *surveys: str, **answers: object) -> None:
     for number in range(people):
         person = client.person(f"person {number}")
         person.consent(True)
         for survey in surveys:
-            assert person.answer(survey, crashed=True).status == "queued"
+            given = answers or {"crashed": True}
+            assert person.answer(survey, **given).status == "queued"
 
 
 def fates(client: Client, people: int) -> Counter[tuple[str, str]]:

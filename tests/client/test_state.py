@@ -22,8 +22,11 @@ from deniable.client.disclosure import read_summary
 from deniable.client.state import schema
 from deniable.client.state.database import DATABASE, MARKER, SqliteState
 from deniable.shared.errors import StoreUnusable
+from deniable.shared.survey.keys import sign_epoch
 from tests.client.conftest import MakeClient
 from tests.client.scripted import (
+    ACCEPTED,
+    KEY,
     LATER,
     Clock,
     Nobody,
@@ -281,9 +284,13 @@ def test_every_table_is_emptied_or_states_why_it_is_kept(
     script.publish(document("over", questions=bit("crashed", "0.5")), state="closed")
     script.publish(document("latched", questions=bit("crashed", "0.5"), repeat_rounds=2))
     script.publish(document("redrawn", questions=any_bit(epsilon="0.5", over="any")))
+    script.always = ACCEPTED
+    signed = sign_epoch(script.surveys[1]["id"], 683, 1, KEY)
+    script.surveys[1]["epochs"] = [{"round": 683, "epoch": 1, "signature": signed}]
     client = client_of(policy=lifetime_policy(keys=POLICY.keys, max_epsilon="2"))
-    for name in ("app-health", "latched", "redrawn"):
+    for name in ("latched", "app-health", "redrawn"):
         assert client.answer(name, crashed=True).status == "queued"
+        client.flush(PATIENCE)  # leaves the draft of the last one
     change_database(tmp_path / "state", "INSERT INTO later VALUES ('x')")
     before = rows_by_table(tmp_path / "state")
     assert set(before) == {table.name for table in schema.TABLES}

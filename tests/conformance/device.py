@@ -31,7 +31,8 @@ POLICY: Message = {
 NEVER = 86_400.0  # seconds; only a flush sends
 KINDS = ("bit", "number", "choice", "text", "vector")
 FEATURES = (
-    *("ask", "cross", "ended", "labels", "latched", "over", "participation", "relay", "sealing"),
+    *("ask", "cross", "ended", "labels", "latched", "over", "participation", "reconcile"),
+    *("relay", "sealing"),
 )
 
 

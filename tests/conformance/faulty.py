@@ -562,6 +562,16 @@ def uses_a_mechanism_that_it_knows() -> None:
     put(document, "parse_document", parsed)
 
 
+@fault("a_new_epoch_sends_an_acknowledged_report_again")
+def ignores_epochs() -> None:
+    put(outbox, "send_again", lambda *_: None)
+
+
+@fault("an_epoch_needs_the_signature_of_the_survey_s_key")
+def trusts_every_epoch() -> None:
+    put(survey_list, "is_signed_epoch", lambda *_: True)
+
+
 @fault("reports_begin_with_their_labels")
 def sends_labels_in_another_order() -> Adapter:
     class Swapping(Adapter):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.shared.errors import InvalidEnvelope
 from deniable.shared.sealed_envelope import SEALED_TYPE, mark_of, parse_sealed, unseal
 from deniable.shared.survey.document import parse_toml, render_document
+from deniable.shared.survey.keys import sign_epoch
 from tests import survey_texts
-from tests.client.scripted import ANSWERS, Answer, document, entry, serving
+from tests.client.scripted import ANSWERS, KEY, OTHER_KEY, Answer, document, entry, serving
 from tests.conformance.answers import WORD
 from tests.conformance.claims import check, published, queued, same
 from tests.conformance.device import Broken, Stage
@@ -97,6 +99,60 @@ def sealed_reports_leave_through_the_relay_only(stage: Stage) -> None:
     same("requests to the relay", sorted(set(asked)), expected)
     same("envelopes", asked.count(expected[1]), 1)
     same("requests past the relay", len(stage.script.requests), 0)
+
+
+@check("reconcile", "reconcile")
+def a_new_epoch_sends_an_acknowledged_report_again(stage: Stage) -> None:
+    id_ = published(stage, questions=bit(epsilon="0.1"))
+    stage.start()
+    same("an answer", stage.answer(crashed=True), "queued")
+    stage.flush()
+    (first,) = stage.script.posts
+    (round_,) = [envelope.round for envelope in stage.script.envelopes()]
+    for epoch, times in ((1, 2), (2, 3), (1, 3)):
+        show_epochs(stage, signed_epoch(id_, round_, epoch))
+        same(f"bodies by epoch {epoch}", bodies_of(stage, id_), [first.body] * times)
+
+
+@check("signed-epochs", "reconcile")
+def an_epoch_needs_the_signature_of_the_survey_s_key(stage: Stage) -> None:
+    id_ = published(stage, questions=bit(epsilon="0.1"))
+    stage.start()
+    same("an answer", stage.answer(crashed=True), "queued")
+    stage.flush()
+    (round_,) = [envelope.round for envelope in stage.script.envelopes()]
+    signed = signed_epoch(id_, round_, 1)
+    forged = [
+        signed_epoch(id_, round_, 1, OTHER_KEY), signed | {"epoch": 2}, signed | {"signature": ""},
+        signed_epoch(id_, round_ + 1, 1) | {"round": round_}, signed_epoch(id_, round_, 3), {}, 5,
+    ]  # fmt: skip
+    show_epochs(stage, *forged)
+    same("bodies", len(bodies_of(stage, id_)), 1)
+
+
+def signed_epoch(
+    survey: str, round_: int, epoch: int, key: Ed25519PrivateKey = KEY
+) -> dict[str, object]:
+    signature = sign_epoch(survey, round_, epoch, key)
+    return {"round": round_, "epoch": epoch, "signature": signature}
+
+
+def show_epochs(stage: Stage, *epochs: object) -> None:
+    """List epochs, let the client see them when it looks for a new survey, and wait a week."""
+    stage.script.surveys[0]["epochs"] = list(epochs)
+    before, name = len(stage.script.posts), f"another-{len(stage.script.surveys)}"
+    published(stage, questions=bit(epsilon="0.1"), name=name)
+    stage.later(hours=2)
+    same("a new survey", stage.answer(name, crashed=True), "queued")
+    stage.flush()
+    same("bodies that a flush sends early", len(stage.script.posts), before + 1)
+    stage.later(days=7, hours=1)
+    stage.flush()
+
+
+def bodies_of(stage: Stage, survey: str) -> list[bytes]:
+    posts = zip(stage.script.posts, stage.script.envelopes(), strict=True)
+    return [post.body for post, envelope in posts if envelope.survey == survey]
 
 
 @check("over", "over")

@@ -22,6 +22,7 @@ from deniable.server.store import (
     Annotation,
     AuditEntry,
     Crowd,
+    Epoch,
     Event,
     Kept,
     LabelCounts,
@@ -144,6 +145,9 @@ class MemoryReader:
 
     def survey_states(self) -> Mapping[int, date | None]:
         return {sequence: row.closed for sequence, row in self._now.rows.items()}
+
+    def epochs(self) -> Mapping[int, tuple[Epoch, ...]]:
+        return {key: row.epochs for key, row in self._now.rows.items() if row.epochs}
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
         return self._now.entries[after : None if most is None else after + most]
@@ -318,6 +322,11 @@ class MemoryStore(MemoryReader):
             if row and not row.closed:
                 now.rows[sequence] = replace(row, closed=day)
                 now.note("closed", row, by)
+
+    def reconcile(self, sequence: int, epochs: Sequence[Epoch], by: str = COMMAND) -> None:
+        with self._changed() as now:
+            row = now.rows[sequence] = replace(now.rows[sequence], epochs=tuple(epochs))
+            now.note("reconciled", row, by)
 
     def delete_survey(self, sequence: int) -> None:
         with self._changed() as now:

@@ -23,6 +23,7 @@ from deniable.server.store import (
     STORES,
     Annotation,
     Database,
+    Epoch,
     LabelCounts,
     Place,
     PublishedSurvey,
@@ -174,6 +175,19 @@ def test_surveys_keep_their_order_and_the_mark_changes_with_new_ones(store: Stor
     assert [row.closed for row in store.surveys()] == [None, date(2026, 12, 9)]
     marks.append(store.surveys_mark())
     assert len(set(marks)) == 3
+
+
+def test_the_epochs_of_a_survey_are_replaced_and_enter_the_register(store: Store) -> None:
+    one, other = published(store, survey()), published(store, survey(name="other"))
+    assert store.epochs() == {}
+    mark, epoch = store.surveys_mark(), Epoch(683, 1, "ab" * 64)
+    store.reconcile(other.sequence, [epoch], "ci")
+    assert store.epochs() == {other.sequence: (epoch,)}
+    assert [row.epochs for row in store.surveys()] == [(), (epoch,)]
+    assert store.register(mark)[0].event == "reconciled"
+    store.reconcile(other.sequence, [Epoch(683, 2, "cd" * 64)])
+    store.delete_survey(one.sequence)
+    assert store.epochs() == {other.sequence: (Epoch(683, 2, "cd" * 64),)}
 
 
 def test_tokens_have_a_role_until_they_expire(store: Store) -> None:

@@ -223,6 +223,24 @@ def test_an_envelope_leaves_once_even_if_a_device_sends_it_again(relay: Relay) -
     assert (relay.dropped, list((relay.folder / "held/sent").iterdir())) == (B - 1, [])
 
 
+def test_in_a_new_epoch_an_envelope_leaves_once_more(relay: Relay) -> None:
+    """The aggregator may have lost what has left. After a restart, the epoch is not new."""
+    envelopes = sealed(B)
+    relay.keep(envelopes)
+    assert relay.run(LAST) == [B]
+    for epoch, times in ((1, 1), (1, 0), (2, 1), (1, 0), (3, 0)):
+        table = json.loads(listed(ASKED))
+        table["surveys"][0]["epochs"] = [{"round": 0, "epoch": epoch, "signature": ""}]
+        relay.surveys._learn(json.dumps(table).encode())
+        relay.surveys._rounds = relay.surveys._accepted()
+        relay.run()
+        relay.keep(envelopes)
+        assert relay.run() == [B] * times
+        relay.restart(relay.surveys)
+    assert relay.run(END) == []
+    assert list((relay.folder / "held/sent").iterdir()) == []
+
+
 def test_digests_are_forgotten_at_the_end_of_the_round(relay: Relay) -> None:
     relay.keep(sealed(B))
     assert relay.run(LAST) == [B]

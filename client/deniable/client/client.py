@@ -121,7 +121,6 @@ class Client(Person):
         settings = Settings(
             server, policy, kept.now, monotonic, draw, timeout, send_within, relay is not None
         )
-        self._surveys = Surveys(settings, kept, relayed or direct)
         batches = None
         if token is not None:
             if relay is not None:
@@ -129,6 +128,7 @@ class Client(Person):
             carrier = AppTransport(server, token, ca=ca, proxy=proxy)
             batches = Batches(kept, transport or carrier, timeout)
         self._uploader = Uploader(settings, kept, direct, relayed, batches)
+        self._surveys = Surveys(settings, kept, relayed or direct, self._uploader.wake)
         pipeline = AnswerPipeline(settings, kept, self._surveys)
         self._draw, self._described = draw, dict[str, Found]()
         super().__init__(

@@ -17,12 +17,14 @@ from deniable.client.net.transport import Reply, Unreachable
 from deniable.client.policy import Policy
 from deniable.client.state.survey_cache import ListedSurvey
 from deniable.shared.errors import DeniableError, UntrustedSurvey
-from deniable.shared.survey.keys import verify
+from deniable.shared.survey.keys import is_signed_epoch, verify
 
 if TYPE_CHECKING:
     from deniable.shared.survey.document import Survey
 
 MAX_LISTED = 1_000
+MAX_EPOCHS = 400  # of a survey: one for each day of the longest grace period
+MAX_ROUND = 2**32 - 1
 MAX_STRINGS, MAX_BYTES_OUTSIDE_STRINGS = 100_000, 2**20
 MAX_NAME_OFFSET = 1_000  # characters before and within the name of an unverified document
 UNREADABLE = "the document cannot be read"
@@ -119,7 +121,22 @@ def _read(entry: object, position: int, policy: Policy) -> ListedSurvey | None:
             id_, position, _claimed_name(text), state, None, "", "", escaped(str(error))
         )
     closes = datetime.combine(last_day, time(), UTC) + timedelta(days=1)
-    return ListedSurvey(id_, position, name, state, document, signature, key, None, closes)
+    epochs = tuple(_epochs(entry.get("epochs"), id_, key).items())
+    return ListedSurvey(id_, position, name, state, document, signature, key, None, closes, epochs)
+
+
+def _epochs(listed: object, survey: str, key: str) -> dict[int, int]:
+    """Return the largest epoch of each round that the survey's key has signed."""
+    epochs = dict[int, int]()
+    for fields in listed[:MAX_EPOCHS] if isinstance(listed, list) else ():
+        if not isinstance(fields, Mapping):
+            continue
+        round_, epoch, signature = (fields.get(name) for name in ("round", "epoch", "signature"))
+        if type(round_) is not int or type(epoch) is not int or not isinstance(signature, str):
+            continue
+        if 0 <= round_ <= MAX_ROUND and is_signed_epoch(survey, round_, epoch, signature, key):
+            epochs[round_] = max(epoch, epochs.get(round_, 0))
+    return epochs
 
 
 def _headline(document: bytes) -> tuple[str, date]:

@@ -28,7 +28,7 @@ from deniable.client.net.transport import Reply, Transport, Unreachable
 from deniable.client.outcome import Outcome
 from deniable.client.policy import Policy, Settings
 from deniable.client.signal_safety import lock_wait_of_call
-from deniable.client.state import Transaction, survey_cache
+from deniable.client.state import Transaction, outbox, survey_cache
 from deniable.client.state.store import UNUSABLE, State
 from deniable.client.state.survey_cache import KeptList, ListedSurvey, Pause
 from deniable.shared.errors import DeniableError, UntrustedSurvey
@@ -87,7 +87,11 @@ Obstacle = Callable[["Survey"], str | None]  # the reason why the app cannot ans
 class Surveys:
     """Surveys of one server that the app's policy trusts."""
 
-    def __init__(self, settings: Settings, state: State, transport: Transport) -> None:
+    def __init__(
+        self, settings: Settings, state: State, transport: Transport, wake: Callable[[], None]
+    ) -> None:
+        """Prepare to fetch lists; `wake` starts sending, because a list can have a new epoch."""
+        self._wake = wake
         self._state, self._policy, self._now = state, settings.policy, settings.now
         self._server = settings.server
         self._fetcher = ListFetcher(settings, transport, self._keep, self._pace)
@@ -247,9 +251,11 @@ class Surveys:
         listed = read_list(reply, self._policy)
         with self._state.transaction() as db:
             if not self._state.consents.obstacle(db):
-                survey_cache.keep_list(
-                    db, self._server, listed, self._policy.fingerprint, self._now()
-                )
+                now = self._now()
+                survey_cache.keep_list(db, self._server, listed, self._policy.fingerprint, now)
+                outbox.send_again(db, self._server, now)
+        if any(survey.epochs for survey in listed):
+            self._wake()
 
 
 def shipped_survey(wanted: str, entry: bytes | str, policy: Policy) -> Found | Outcome:

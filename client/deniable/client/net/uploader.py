@@ -314,6 +314,7 @@ class Uploader(ForkAware):
         limits = self._server, now, hurried, self._send_within
         with self._state.transaction(durable=False) as db:
             outbox.delete_expired(db, now)
+            outbox.send_again(db, self._server, now)
             tries, rest = None, None
             if not self._state.consents.obstacle(db):
                 if not self._rescheduled:

@@ -10,6 +10,11 @@ that it comes from. So an envelope is sent at most ten times at first, and then 
 A try is counted before it is made, so that a try also counts if the app ends while it waits for the
 reply. Each envelope waits for a random moment, and the next one is drawn from those that are due.
 
+An acknowledged envelope is kept until its round's grace is over, in case the server loses it. Of
+each person, and of all, the oldest are deleted beyond a limit. If the list of surveys has a new
+epoch of the round, the envelope returns to the outbox, for another random moment. These bytes tell
+a thief of the device no more than the history and the survey's key, which are kept longer.
+
 The history is for the person whose device it is. It holds randomized reports, never an answer, and
 the day, not the hour.
 """
@@ -42,6 +47,14 @@ KEY_BYTES = 32
 MAX_TRIES = 10
 MAX_CANDIDATES = 1_000  # so that a hundred thousand due envelopes are not sorted each time
 DAY_SECONDS = 86_400.0
+MAX_RESEND_SECONDS = 7 * DAY_SECONDS  # the moments after a new epoch are at most this far apart
+MAX_ACKNOWLEDGED_BYTES = 2**18  # limit per person
+MAX_ACKNOWLEDGED_BYTES_IN_ALL = 2**26
+_OLDEST = """DELETE FROM acknowledged WHERE (person, survey, round) IN (
+    SELECT person, survey, round FROM (SELECT person, survey, round, sum(length(envelope)) OVER
+        (PARTITION BY {part} ORDER BY until DESC, number DESC) AS size
+        FROM acknowledged WHERE {which}) AS sized
+    WHERE size > {limit})"""
 
 # The envelopes that may be sent to a server. A withdrawal deletes the person's envelopes; the check
 # of consent here is a second guard. PostgreSQL turns EXISTS into a join, whose plan is a hundred
@@ -216,17 +229,48 @@ def delete_expired(db: Transaction, now: datetime) -> None:
     second = {"now": int(now.timestamp())}
     late = db.execute(f"SELECT number FROM outbox WHERE {db.expired('outbox')}", second).fetchall()  # noqa: S608
     _remove(db, [number for (number,) in late], "given-up", "it could not be sent in time")
-    for table in ("survey_keys", "kept_reports", "draft_surveys"):
+    for table in ("survey_keys", "kept_reports", "draft_surveys", "acknowledged"):
         deleted = db.execute(f"DELETE FROM {table} WHERE {db.expired(table)}", second)  # noqa: S608
         db.erased |= deleted.rowcount > 0
 
 
 def withdraw_all(db: Transaction, person: bytes) -> None:
-    """Delete a person's unsent envelopes and kept reports."""
-    db.execute("DELETE FROM kept_reports WHERE person = ?", (person,))
+    """Delete a person's envelopes and kept reports."""
+    for table in ("kept_reports", "acknowledged"):
+        db.execute(f"DELETE FROM {table} WHERE person = ?", (person,))  # noqa: S608 - names above
     rows = db.execute("SELECT number FROM outbox WHERE person = ?", (person,)).fetchall()
     _remove(db, [number for (number,) in rows], "withdrawn", "")
     db.erased = True
+
+
+def send_again(db: Transaction, server: str, now: datetime) -> None:
+    """Queue acknowledged envelopes whose round has a new epoch, each for a random moment.
+
+    The moments are far apart, so that their time does not link the envelopes of a device.
+    """
+    query = "SELECT survey, round, epoch FROM epochs WHERE server = ?"
+    for survey, round_, epoch in db.execute(query, (server,)).fetchall():
+        where = "server = ? AND survey = ? AND round = ? AND epoch < ?"
+        rows = db.execute(
+            f"SELECT number, person, envelope, until FROM acknowledged WHERE {where}"  # noqa: S608 - see above
+            f" LIMIT {MAX_CANDIDATES}",
+            (server, survey, round_, epoch),
+        ).fetchall()
+        for number, person, envelope, until in rows:
+            updated = db.execute(
+                "UPDATE acknowledged SET epoch = ? WHERE person = ? AND survey = ? AND round = ?"
+                " AND epoch < ?",
+                (epoch, person, survey, round_, epoch),
+            )
+            if not updated.rowcount:
+                continue  # another process was faster
+            longest = min(MAX_RESEND_SECONDS, (until - now.timestamp()) / 2)
+            due = random_moment(now, max(0.0, longest))
+            db.execute(
+                "INSERT INTO outbox (number, person, survey, round, envelope, until, server, due,"
+                " earliest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (number, person, survey, round_, envelope, until, server, due, due),
+            )
 
 
 def fewest_tries(
@@ -356,12 +400,34 @@ def release(db: Transaction, batch: Sequence[QueuedEnvelope], tried: bool) -> No
 def finish_batch(
     db: Transaction, batch: Sequence[QueuedEnvelope], delivery: Delivery, detail: str = ""
 ) -> None:
-    """Record the outcome of envelopes of one survey and round, and delete them."""
+    """Record the outcome of envelopes of one survey and round, and delete them.
+
+    Acknowledged ones are kept, unless they were withdrawn while they were being sent.
+    """
     for part, holders in _parts(batch):
+        if delivery in ("accepted", "relayed"):
+            _keep_acknowledged(db, part, holders)
         query = f"DELETE FROM outbox WHERE number IN ({holders})"  # noqa: S608 - placeholders
         db.execute(query, [envelope.number for envelope in part])
         people = [envelope.person for envelope in part]
         _settle(db, people, part[0].survey, part[0].round, delivery, detail)
+
+
+def _keep_acknowledged(db: Transaction, part: Sequence[QueuedEnvelope], holders: str) -> None:
+    """Keep envelopes that the server has, as of the latest epoch in the list on disk."""
+    db.execute(
+        "INSERT INTO acknowledged SELECT number, person, survey, round, envelope, until, server,"  # noqa: S608 - placeholders
+        " coalesce((SELECT epoch FROM epochs WHERE epochs.server = outbox.server AND"
+        " epochs.survey = outbox.survey AND epochs.round = outbox.round), 0)"
+        f" FROM outbox WHERE number IN ({holders}) ON CONFLICT DO NOTHING",
+        [envelope.number for envelope in part],
+    )
+    of_these = f"person IN ({holders})"
+    delete = _OLDEST.format(part="person", which=of_these, limit=MAX_ACKNOWLEDGED_BYTES)
+    db.execute(delete, [envelope.person for envelope in part])
+    if not int.from_bytes(os.urandom(2), "little") % COUNT_EVERY:
+        limit = MAX_ACKNOWLEDGED_BYTES_IN_ALL
+        db.execute(_OLDEST.format(part="0", which="TRUE", limit=limit))
 
 
 def _parts(batch: Sequence[Item]) -> Iterator[tuple[Sequence[Item], str]]:

@@ -65,7 +65,7 @@ TLS_MODES = ("require", "verify-ca", "verify-full")
 TLS_FIX = "state: a database on another machine needs TLS; write sslmode=verify-full in its address"
 OTHER_KEY = "{} was created with another state key; use the same key on every machine"
 OTHER_VERSION = "{} holds another version's state; use the version of deniable that wrote it"
-VERSION = "1"
+VERSION = "2"
 MAX_CONNECTIONS = 4  # of one process
 MAX_EXPIRED = 1_000  # rows that one transaction deletes from a table
 STALLED_SECONDS = 10  # after which the database ends the transaction of a stopped process

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from deniable.client.state import Transaction
 from deniable.client.state.ledger import KEY_BYTES, OWN
 
-VERSION = 3
+VERSION = 4
 APPLICATION = 0x444E424C  # "DNBL": marks the file as ours
 
 
@@ -92,6 +92,16 @@ TABLES = (
         earliest REAL NOT NULL DEFAULT 0, slot INTEGER, UNIQUE (person, survey, round)""",
         personal=True,
     ),
+    # Envelopes that were acknowledged, until their round's grace is over, in case the server loses
+    # them. epoch: the last epoch of the round whose reports the server has.
+    Table(
+        "acknowledged",
+        """
+        number INTEGER PRIMARY KEY, person BLOB NOT NULL, survey TEXT NOT NULL,
+        round INTEGER NOT NULL, envelope BLOB NOT NULL, until INTEGER NOT NULL,
+        server TEXT NOT NULL, epoch INTEGER NOT NULL, UNIQUE (person, survey, round)""",
+        personal=True,
+    ),
     # The slots of the file of drafts: the first byte, the number of bytes, and whether in use.
     Table(
         "slots",
@@ -116,6 +126,13 @@ TABLES = (
         state TEXT NOT NULL, document BLOB, signature TEXT NOT NULL, key TEXT NOT NULL,
         problem TEXT, PRIMARY KEY (server, id)""",
     ),
+    # The epochs of the listed surveys' rounds, as the survey's key has signed them.
+    Table(
+        "epochs",
+        """
+        server TEXT NOT NULL, survey TEXT NOT NULL, round INTEGER NOT NULL, epoch INTEGER NOT NULL,
+        PRIMARY KEY (server, survey, round)""",
+    ),
     # Surveys that were listed as closed. No later list reopens them; kept until their last day.
     Table("closed", "survey TEXT PRIMARY KEY, until INTEGER NOT NULL"),
     # The reports of this device, sent or waiting. said: the report as text, question by question;
@@ -139,6 +156,8 @@ INDEXES = (
     "CREATE INDEX outbox_due ON outbox (due)",
     "CREATE INDEX outbox_slot ON outbox (slot) WHERE slot IS NOT NULL",
     "CREATE INDEX slots_free ON slots (size) WHERE NOT used",
+    "CREATE INDEX acknowledged_until ON acknowledged (until)",
+    "CREATE INDEX acknowledged_round ON acknowledged (survey, round, epoch)",
     "CREATE INDEX history_person ON history (person, number)",
 )
 

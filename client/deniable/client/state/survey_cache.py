@@ -23,7 +23,8 @@ ForecastDay = tuple[date, Outcome | None]  # the outcome from a day on, unless i
 class ListedSurvey(NamedTuple):
     """Entry of the list, with its fields in the order of the table's columns.
 
-    An entry with a problem has no document. `closes` is the end of the last day, and not a column.
+    An entry with a problem has no document. `closes` is the end of the last day. It and `epochs`
+    are not columns; `epochs` holds pairs of a round and its signed epoch.
     """
 
     id: str
@@ -35,6 +36,7 @@ class ListedSurvey(NamedTuple):
     key: str
     problem: str | None = None
     closes: datetime | None = None
+    epochs: tuple[tuple[int, int], ...] = ()
 
 
 class KeptList(NamedTuple):
@@ -61,11 +63,13 @@ def keep_list(
     """Replace this server's list. `policy` is the fingerprint of the policy that verified it."""
     db.lock(OWN)
     _remember_closed(db, surveys, now)
-    for table in ("surveys", "lists"):
+    for table in ("surveys", "lists", "epochs"):
         db.execute(f"DELETE FROM {table} WHERE server = ?", (server,))  # noqa: S608 - see above
     for survey in {survey.id: survey for survey in surveys}.values():
-        row = (server, *survey[:-1])
+        row = (server, *survey[:-2])
         db.execute("INSERT INTO surveys VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        for epoch in survey.epochs:
+            db.execute("INSERT INTO epochs VALUES (?, ?, ?, ?)", (server, survey.id, *epoch))
     db.execute("INSERT INTO lists VALUES (?, ?, ?)", (server, int(now.timestamp()), policy))
 
 

@@ -5,6 +5,7 @@ from deniable.server.cli.ask import ASK, INVITE
 from deniable.server.cli.credentials import AUDIT, KEYS, TOKEN
 from deniable.server.cli.doctor import DOCTOR
 from deniable.server.cli.plan import PLAN
+from deniable.server.cli.reconcile import RECONCILE
 from deniable.server.cli.register import REGISTER
 from deniable.server.cli.results_verb import RESULTS
 from deniable.server.cli.serve import RELAY, SERVE
@@ -13,5 +14,5 @@ from deniable.shared.cli.verb import Verb
 
 VERBS: tuple[Verb, ...] = (
     ASK, INVITE, SERVE, PLAN, SURVEY, RESULTS, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS, AUDIT,
-    RELAY, BACKUP, RESTORE, DOCTOR,
+    RELAY, BACKUP, RESTORE, RECONCILE, DOCTOR,
 )  # fmt: skip

@@ -153,7 +153,10 @@ class Forwarder:
                 continue  # the first list after a start may be incomplete
             if found is None or now >= found.until:
                 self._holding.drop(mark)
-            elif now >= found.until - timedelta(seconds=self._settings.last_seconds):
+                continue
+            if found.epoch:
+                self._holding.begin_epoch(mark, found.epoch)
+            if now >= found.until - timedelta(seconds=self._settings.last_seconds):
                 if gathered >= fewest:
                     self._holding.close_batch(mark, fewest)
             elif gathered >= 2 * fewest:

@@ -4,7 +4,8 @@
     later/MARK/*                   groups from networks that have filled their share of that batch
     leaving/NUMBER-MARK/*          a batch that is being sent: nothing is added to it
     leaving/NUMBER-MARK-dropped/*  lost envelopes, until the aggregator knows their number
-    sent/MARK/*                    short digests of envelopes that have left, until the grace ends
+    sent/MARK/*                    short digests of envelopes that have left, until the grace ends,
+                                   and an empty file for each epoch in which devices send again
 
 Each group is one file of envelopes that arrived together, in random order. It is written completely
 and synced before it gets its name, so acknowledged envelopes survive a kill. The name is random,
@@ -16,7 +17,8 @@ and deletes it once all of it is delivered. If a kill makes the relay send envel
 aggregator recognizes them by the ids inside them.
 
 If a device sends an envelope again after its batch has left, the relay recognizes it by its digest:
-in another batch, it would not add to the crowd.
+in another batch, it would not add to the crowd. When a round has a new epoch, the relay forgets its
+digests, because the aggregator may have lost the reports.
 
 The networks of senders are only in memory. Envelopes in `later` have ranks: no network has more in
 a rank than it may have in a batch. After a restart, one rank after the other gathers, and never two
@@ -216,6 +218,19 @@ class Holding:
             self._pools.pop(mark, None)
             self._sent.pop(mark, None)
             shutil.rmtree(self._folder / SENT / mark.hex(), ignore_errors=True)
+
+    def begin_epoch(self, mark: bytes, epoch: int) -> None:
+        """Forget the digests of envelopes that left in an earlier epoch, once for each epoch."""
+        here = self._folder / SENT / mark.hex()
+        with self._lock:
+            if (here / f"epoch-{epoch}").exists():
+                return
+            self._sent[mark] = set()
+            shutil.rmtree(here, ignore_errors=True)
+            here.mkdir(mode=PRIVATE_FOLDER)
+            for number in range(1, epoch + 1):
+                _write(here / f"epoch-{number}", b"")
+            sync(here.parent)
 
     def leaving(self, fewest: int = 1) -> LeavingBatch | None:
         """Return a batch to send, or a drop to report. Damage may turn a batch into a drop."""

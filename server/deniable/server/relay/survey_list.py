@@ -27,6 +27,7 @@ from deniable.shared.envelope import HEADER
 from deniable.shared.errors import InvalidSurvey
 from deniable.shared.sealed_envelope import marks_of, sealed_bytes
 from deniable.shared.survey.document import Survey, parse_document, survey_id
+from deniable.shared.survey.keys import MAX_EPOCH
 
 FRESH_SECONDS = 60.0
 USABLE_SECONDS = 3_600.0  # if the aggregator does not answer, an older list is served for an hour
@@ -58,6 +59,7 @@ class SealedRound:
 
     until: datetime  # the aggregator accepts its reports until then
     length: int  # of a sealed report
+    epoch: int = 0  # in a new epoch, devices send their reports again
 
 
 class SurveyList:
@@ -68,6 +70,7 @@ class SurveyList:
         self._seconds = self._clock.seconds
         self._lock = threading.Lock()
         self._surveys: dict[str, Survey] = {}  # sealed ones, even if they leave the list
+        self._epochs: dict[tuple[str, int], int] = {}  # by survey and round
         self._rounds: dict[bytes, SealedRound] = {}
         self._list: Fetched | None = None
         self._tried, self._first = -math.inf, math.inf  # the last attempt, and the first list
@@ -119,6 +122,11 @@ class SurveyList:
                     continue
                 if survey.sealed_to is not None:
                     self._surveys[identifier] = survey
+            if identifier in self._surveys:
+                for epoch in entry.get("epochs", ()):
+                    round_, number = int(epoch["round"]), int(epoch["epoch"])
+                    if self._epochs.get((identifier, round_), 0) < number <= MAX_EPOCH:
+                        self._epochs[identifier, round_] = number
 
     def _accepted(self) -> dict[bytes, SealedRound]:
         now = self._clock.now()
@@ -127,9 +135,12 @@ class SurveyList:
             for identifier, survey in self._surveys.items()
             if now < survey.taken_until(survey.last_round)
         }
+        self._epochs = {of: epoch for of, epoch in self._epochs.items() if of[0] in self._surveys}
         return {
             mark: SealedRound(
-                survey.taken_until(number), sealed_bytes(HEADER.size + survey.report_size)
+                survey.taken_until(number),
+                sealed_bytes(HEADER.size + survey.report_size),
+                self._epochs.get((identifier, number), 0),
             )
             for identifier, survey in self._surveys.items()
             for mark, number in marks_of(identifier, survey, now).items()

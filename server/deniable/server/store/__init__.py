@@ -25,6 +25,7 @@ from deniable.server.store.records import (
     AuditEntry,
     Cells,
     Crowd,
+    Epoch,
     Kept,
     PublicPage,
     PublishedSurvey,
@@ -52,7 +53,7 @@ STORES: dict[type, str] = {  # import paths of the store classes, by type of pla
 
 __all__ = [
     "COMMAND", "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "SERVER", "STORES", "Annotation",
-    "AuditEntry", "Cells", "Crowd", "Damaged", "Database", "Event", "Kept", "LabelCounts",
+    "AuditEntry", "Cells", "Crowd", "Damaged", "Database", "Epoch", "Event", "Kept", "LabelCounts",
     "LabelValue", "Place", "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundState",
     "RoundTally", "Share", "SqliteStore", "State", "Store", "StoreLost", "StoreReader", "SurveyRow",
     "Token", "Transaction", "Unsettled", "Upload", "UploadKey", "create_folder", "create_store",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Annotation,
         AuditEntry,
         Crowd,
+        Epoch,
         Kept,
         PublicPage,
         Purged,
@@ -94,6 +95,9 @@ class StoreReader(Protocol):
 
     def survey_states(self) -> Mapping[int, date | None]:
         """Return the day on which each survey was closed, or None, by its sequence."""
+
+    def epochs(self) -> Mapping[int, tuple[Epoch, ...]]:
+        """Return the epochs of surveys that have any, by the survey's sequence."""
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
         """Return at most `most` of the register's entries after this number, in order."""
@@ -191,6 +195,9 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
         """Store a verified survey, and return its id. Publishing it again changes nothing."""
 
     def close_survey(self, sequence: int, day: date, by: str = COMMAND) -> None: ...
+
+    def reconcile(self, sequence: int, epochs: Sequence[Epoch], by: str = COMMAND) -> None:
+        """Replace the epochs of a survey's rounds."""
 
     def delete_survey(self, sequence: int) -> None:
         """Delete a survey and all its data permanently, except its entries in the register."""

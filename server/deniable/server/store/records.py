@@ -43,6 +43,15 @@ SETTLING = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
+class Epoch:
+    """Number that tells devices to send the reports of a round again, once for each number."""
+
+    round: int
+    epoch: int
+    signature: str  # of the survey's key, in hex
+
+
+@dataclass(frozen=True)
 class SurveyRow:
     """Survey as published: the exact document, its signature and the key that signed it."""
 
@@ -53,6 +62,7 @@ class SurveyRow:
     key: str
     closed: date | None  # the day on which the operator closed it, in UTC
     label_key: bytes = field(default=b"", repr=False)  # ranks the values of labels (label_counts)
+    epochs: tuple[Epoch, ...] = ()
 
     @property
     def state(self) -> Literal["open", "closed"]:

@@ -4,7 +4,7 @@ Each entry's head is the SHA-256 of the previous head and the entry's content, a
 
     deniable register v1
     <the previous head, in hex; 64 zeros for the first entry>
-    <published, closed or deleted>
+    <published, reconciled, closed or deleted>
     <the survey's id, in hex>
     <the public key that signed it, in hex>
 
@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Event = Literal["published", "closed", "deleted"]
+Event = Literal["published", "reconciled", "closed", "deleted"]
 BEGIN = "0" * 64
 
 

@@ -8,12 +8,14 @@ sender of a report: they hold no address, and no time finer than the round.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import astuple
 from datetime import UTC, date, datetime
 from itertools import groupby
 from typing import Any, Generic, Self, TypeVar
@@ -31,6 +33,7 @@ from deniable.server.store.records import (
     AuditEntry,
     Connection,
     Crowd,
+    Epoch,
     PublicPage,
     Released,
     Round,
@@ -62,7 +65,8 @@ CREATE TABLE surveys (
     signature TEXT NOT NULL,        -- Ed25519 over the document, in hex
     key TEXT NOT NULL,              -- the public key that signed it, in hex
     closed TEXT,                    -- the day on which the operator closed it, such as 2026-12-01
-    label_key {bytes} NOT NULL      -- secret that ranks the values of labels, as in label_counts
+    label_key {bytes} NOT NULL,     -- secret that ranks the values of labels, as in label_counts
+    epochs TEXT NOT NULL            -- JSON: list of round, epoch and signature (records.Epoch)
 );
 CREATE TABLE keys (
     key TEXT NOT NULL PRIMARY KEY   -- a public key whose surveys may be published here
@@ -72,7 +76,7 @@ CREATE TABLE retired_keys (
 );
 CREATE TABLE register (
     number INTEGER NOT NULL PRIMARY KEY,  -- from 1, without gaps
-    event TEXT NOT NULL,            -- published, closed or deleted
+    event TEXT NOT NULL,            -- published, reconciled, closed or deleted
     survey TEXT NOT NULL,           -- the survey's id, in hex
     key TEXT NOT NULL,              -- the public key that signed it, in hex
     head TEXT NOT NULL              -- SHA-256 of the previous head and this entry, in hex
@@ -170,7 +174,7 @@ OF_SURVEY = (
 DAY = "day"  # key of `about`
 MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
 IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
-SURVEY = "sequence, id, document, signature, key, closed, label_key"
+SURVEY = "sequence, id, document, signature, key, closed, label_key, epochs"
 ENTRY = "number, event, survey, key, head"
 SHARE = "path, survey, actor, created, expires, division, round"
 TOKEN = "hash, role, created, expires, name, used"  # noqa: S105 # columns
@@ -321,6 +325,10 @@ class SqlReader(ABC):
     def survey_states(self) -> Mapping[int, date | None]:
         rows = self._rows("SELECT sequence, closed FROM surveys")
         return {sequence: _day(closed) for sequence, closed in rows}
+
+    def epochs(self) -> Mapping[int, tuple[Epoch, ...]]:
+        rows = self._rows("SELECT sequence, epochs FROM surveys WHERE epochs <> '[]'")
+        return {sequence: _epochs(epochs) for sequence, epochs in rows}
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
         query = f"SELECT {ENTRY} FROM register WHERE number > ? ORDER BY number"
@@ -473,8 +481,8 @@ class SqlStore(SqlReader):
 
         identifier = survey_id(document)
         statement = (
-            "INSERT INTO surveys (id, document, signature, key, closed, label_key) "
-            "VALUES (?, ?, ?, ?, ?, ?) "
+            "INSERT INTO surveys (id, document, signature, key, closed, label_key, epochs) "
+            "VALUES (?, ?, ?, ?, ?, ?, '[]') "
             "ON CONFLICT DO NOTHING RETURNING id"
         )
         row = (identifier, document, signature, key, None, os.urandom(KEY_BYTES))
@@ -490,6 +498,13 @@ class SqlStore(SqlReader):
             rows = connection.execute(f"{statement} RETURNING id, key", (day.isoformat(), sequence))
             for identifier, key in rows.fetchall():
                 self._add_entry(connection, "closed", identifier, key, by)
+
+    def reconcile(self, sequence: int, epochs: Sequence[Epoch], by: str = COMMAND) -> None:
+        statement = "UPDATE surveys SET epochs = ? WHERE sequence = ? RETURNING id, key"
+        values = json.dumps([astuple(epoch) for epoch in epochs]), sequence
+        with self._writing("reconcile a round") as connection:
+            for identifier, key in connection.execute(statement, values).fetchall():
+                self._add_entry(connection, "reconciled", identifier, key, by)
 
     def _delete_survey(self, connection: Connection, sequence: int) -> None:
         """Delete a survey's rows except register entries; the caller has deleted its envelopes."""
@@ -709,8 +724,13 @@ def check_schema(place: str, version: str | None, ours: int) -> None:
 
 def survey_row(row: Sequence[Any]) -> SurveyRow:  # Any: columns of many types
     """Convert the columns of SURVEY to a record."""
-    sequence, identifier, document, signature, key, closed, label_key = row
-    return SurveyRow(sequence, identifier, document, signature, key, _day(closed), bytes(label_key))
+    sequence, identifier, document, signature, key, closed, label_key, epochs = row
+    begin = sequence, identifier, document, signature, key, _day(closed), bytes(label_key)
+    return SurveyRow(*begin, _epochs(epochs))
+
+
+def _epochs(text: str) -> tuple[Epoch, ...]:
+    return tuple(Epoch(*fields) for fields in json.loads(text))
 
 
 def noted(connection: Connection, key: str) -> str | None:

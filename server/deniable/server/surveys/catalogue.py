@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 
-from deniable.server.store import COMMAND, Damaged, PublishedSurvey, Store, SurveyRow
+from deniable.server.store import COMMAND, Damaged, Epoch, PublishedSurvey, Store, SurveyRow
 from deniable.server.surveys.clock import Clock
 from deniable.server.surveys.public_list import NOTHING, Listing, check_room, check_size, listing
 from deniable.shared.errors import DeniableError, Refused, UntrustedSurvey
 from deniable.shared.survey.document import Survey, parse_document, survey_id
-from deniable.shared.survey.keys import verify
+from deniable.shared.survey.keys import MAX_EPOCH, is_signed_epoch, verify
 
 FRESH_SECONDS = 0.25  # short, so that a command's survey is served within half a second
 NAMES_SHOWN = 10
@@ -34,6 +34,9 @@ DAMAGED = (
 )
 
 log = logging.getLogger("deniable.server")
+
+
+Entered = tuple[str, date | None, tuple[Epoch, ...]]  # id, `closed` and epochs of an entry
 
 
 class UnknownSurvey(Refused):
@@ -48,7 +51,7 @@ class _Contents:
     by_id: Mapping[str, PublishedSurvey] = field(default_factory=dict)  # in order of publication
     by_name: Mapping[str, Sequence[PublishedSurvey]] = field(default_factory=dict)
     ids: Sequence[str] = ()  # sorted
-    entries: Mapping[tuple[str, date | None], str] = field(default_factory=dict)  # id and `closed`
+    entries: Mapping[Entered, str] = field(default_factory=dict)
     damaged: Mapping[int, tuple[str, str]] = field(default_factory=dict)  # (id, fault) by sequence
 
     def beginning_with(self, text: str) -> Sequence[PublishedSurvey]:
@@ -135,8 +138,7 @@ class Catalogue:
 
     def entry_text(self, published: PublishedSurvey) -> str:
         """Return the survey's entry as JSON."""
-        entry = self._contents.entries.get((published.id, published.closed))
-        return entry or entry_text(published)
+        return self._contents.entries.get(_entered(published)) or entry_text(published)
 
     @property
     def mark(self) -> int:
@@ -174,6 +176,37 @@ class Catalogue:
     def close(self, published: PublishedSurvey, by: str = COMMAND) -> PublishedSurvey:
         """Close a survey permanently, so that its reports are refused from now on."""
         self._store.close_survey(published.sequence, self._clock.now().date(), by)
+        self.refresh()
+        return self._contents.by_id[published.id]
+
+    def reconcile(
+        self, published: PublishedSurvey, epoch: Epoch, by: str = COMMAND
+    ) -> PublishedSurvey:
+        """Publish an epoch of a round that still accepts reports."""
+        survey, now = published.survey, self._clock.now()
+        number, before = epoch.round, last_epoch(published, epoch.round)
+        accepts = survey.first_round <= number <= survey.last_round and (
+            survey.round_starts(number) <= now < survey.taken_until(number)
+        )
+        if published.closed or not accepts:
+            raise Refused(f"{published.name} accepts no reports of round {number} now")
+        if not before < epoch.epoch <= MAX_EPOCH:
+            raise Refused(
+                f"the next epoch of round {number} is {before + 1}, and the last is {MAX_EPOCH}: "
+                "devices send no report more often"
+            )
+        signed = published.id, number, epoch.epoch, epoch.signature, published.key
+        if not is_signed_epoch(*signed):
+            raise UntrustedSurvey(
+                f"the signature is not by {published.key[:16]}…, the key that signed the survey"
+            )
+        others = (
+            e for e in published.epochs if e.round != number and now < survey.taken_until(e.round)
+        )
+        epochs = *others, epoch
+        text = entry_text(replace(published, epochs=epochs))
+        check_room(text, self._listed(), replaces=self.entry_text(published))
+        self._store.reconcile(published.sequence, epochs, by)
         self.refresh()
         return self._contents.by_id[published.id]
 
@@ -222,14 +255,16 @@ class Catalogue:
             except DeniableError as error:
                 log.error(DAMAGED, error)
                 damaged[row.sequence] = row.id, str(error)
-        closed = self._store.survey_states()
+        closed, epochs = self._store.survey_states(), self._store.epochs()
         surveys = [
             published
             if published.closed == day
             else replace(published, closed=day, noticed=self._clock.now())
-            for published in read
-            if published.sequence in closed
-            for day in [closed[published.sequence]]
+            for row in read
+            if row.sequence in closed
+            for day in [closed[row.sequence]]
+            for listed in [epochs.get(row.sequence, ())]
+            for published in [row if row.epochs == listed else replace(row, epochs=listed)]
         ]
         by_name: dict[str, list[PublishedSurvey]] = {}
         for published in surveys:
@@ -242,10 +277,18 @@ class Catalogue:
             entries={
                 key: before.entries.get(key) or entry_text(published)
                 for published in surveys
-                for key in [(published.id, published.closed)]
+                for key in [_entered(published)]
             },
             damaged={number: fault for number, fault in damaged.items() if number in closed},
         )
+
+
+class EpochEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Epoch of a round: devices that see a new one send the round's report again."""
+
+    round: int
+    epoch: int
+    signature: str
 
 
 class SurveyEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -256,6 +299,7 @@ class SurveyEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     signature: str
     key: str
     state: Literal["open", "closed"]
+    epochs: tuple[EpochEntry, ...] | UnsetType = UNSET
 
 
 def entry(published: SurveyRow) -> SurveyEntry:
@@ -265,7 +309,16 @@ def entry(published: SurveyRow) -> SurveyEntry:
         signature=published.signature,
         key=published.key,
         state=published.state,
+        epochs=tuple(EpochEntry(**vars(epoch)) for epoch in published.epochs) or UNSET,
     )
+
+
+def last_epoch(published: SurveyRow, round_: int) -> int:
+    return max((epoch.epoch for epoch in published.epochs if epoch.round == round_), default=0)
+
+
+def _entered(published: SurveyRow) -> Entered:
+    return published.id, published.closed, published.epochs
 
 
 def entry_text(published: SurveyRow) -> str:

@@ -68,9 +68,10 @@ def check_size(document: bytes) -> None:
         )
 
 
-def check_room(entry: str, listed: Listing) -> None:
-    """Raise Refused if one more entry makes the list too large for some clients."""
-    surveys, size = listed.surveys + 1, len(listed.body) + len(entry.encode()) + 2
+def check_room(entry: str, listed: Listing, replaces: str = "") -> None:
+    """Raise Refused if one more entry, or a longer one, makes the list too large for clients."""
+    surveys, size = listed.surveys + (not replaces), len(listed.body) + len(entry.encode()) + 2
+    size -= len(replaces.encode())
     if surveys > MAX_LISTED or size > MAX_LIST_BYTES:
         raise Refused(
             f"the public list would have {surveys:,} surveys and {size:,} bytes; at most "

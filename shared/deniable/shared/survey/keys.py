@@ -1,9 +1,11 @@
 """Keys of a survey: an Ed25519 key signs its document, and an X25519 key seals its reports.
 
 The signature covers `"deniable survey v1" 00` and the document's exact bytes, so no signature made
-for another purpose is valid for a survey. Keep the signing key away from the server. The sealing
-key's private half stays with the aggregation server, in a file that its operator names, and never
-in a store or a backup. The document names the public half, so a new sealing key needs a new survey.
+for another purpose is valid for a survey. The same key signs the epochs of the survey's rounds: a
+new epoch makes devices send the reports of a round again, after a server has lost some. Keep the
+signing key away from the server. The sealing key's private half stays with the aggregation server,
+in a file that its operator names, and never in a store or a backup. The document names the public
+half, so a new sealing key needs a new survey.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
 Key = TypeVar("Key", "Ed25519PrivateKey", "X25519PrivateKey")
 
-CONTEXT = b"deniable survey v1\0"
+CONTEXT, EPOCH_CONTEXT = b"deniable survey v1\0", b"deniable epoch v1\0"
+MAX_EPOCH = 2  # so that no report is sent more than twice after it was acknowledged
 NEW_SIGNING_KEY = "deniable keys new"
 NEW_SEALING_KEY = "deniable keys new --sealing"
 SEALING_KEY_FORM = f"must be the public key that `{NEW_SEALING_KEY} FILE` prints, 64 hex digits"
@@ -32,21 +35,41 @@ SEALING_KEY_FORM = f"must be the public key that `{NEW_SEALING_KEY} FILE` prints
 
 def verify(document: bytes, signature: str, key: str, trusted: Collection[str]) -> None:
     """Raise UntrustedSurvey unless `key` is trusted and has signed these bytes."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     if key not in trusted:
         problem = f"the survey is signed by key {key[:16]}…, which is not a trusted key"
         raise UntrustedSurvey(problem)
-    try:
-        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
-        public.verify(bytes.fromhex(signature), CONTEXT + document)
-    except (InvalidSignature, TypeError, ValueError):  # damage can turn stored text into bytes
-        raise UntrustedSurvey("the survey's signature does not match its document") from None
+    if not _has_signed(key, signature, CONTEXT + document):
+        raise UntrustedSurvey("the survey's signature does not match its document")
 
 
 def sign(document: bytes, key: Ed25519PrivateKey) -> str:
     return key.sign(CONTEXT + document).hex()
+
+
+def sign_epoch(survey: str, round_: int, epoch: int, key: Ed25519PrivateKey) -> str:
+    return key.sign(_epoch_statement(survey, round_, epoch)).hex()
+
+
+def is_signed_epoch(survey: str, round_: int, epoch: int, signature: str, key: str) -> bool:
+    """Return whether an epoch is one that devices follow, and the survey's key has signed it."""
+    statement = _epoch_statement(survey, round_, epoch)
+    return 1 <= epoch <= MAX_EPOCH and _has_signed(key, signature, statement)
+
+
+def _epoch_statement(survey: str, round_: int, epoch: int) -> bytes:
+    return EPOCH_CONTEXT + f"{survey} {round_} {epoch}".encode()
+
+
+def _has_signed(key: str, signature: str, message: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        public.verify(bytes.fromhex(signature), message)
+    except (InvalidSignature, TypeError, ValueError):  # damage can turn stored text into bytes
+        return False
+    return True
 
 
 def public_hex(key: Ed25519PrivateKey | X25519PrivateKey) -> str:
