@@ -807,3 +807,143 @@ def test_a_relay_needs_an_https_address(run: Run) -> None:
         }
     """)
     assert lines == [["TypeError", True], "TypeError"]
+
+
+# Draws that are shown, surveys that ship with a page, and invitations
+
+CODE = "abcdefghijklmnopqrstuvwxyz"
+
+
+def test_draws_are_those_of_the_report_and_only_the_page_has_them(
+    script: Script, run: Run, tmp_path: Path
+) -> None:
+    """Each mechanism repeats its payload from the returned random bytes. No file contains them."""
+    asked = {"crashed": True, "browser": "option 7"}
+    script.publish(document(questions=bit("crashed", "0.5") + WIDE_SURVEY, period="once"))
+    script.always = LATER
+    lines = run(f"""
+        import {{ MECHANISMS }} from "./client/javascript/src/mechanisms.js";
+        await client.consent(true);
+        const asked = {json.dumps(asked)};
+        const outcome = await client.answer("app-health", asked, {{ draws: true }});
+        const hex = (view) => Buffer.from(view.buffer).toString("hex");
+        const say = ({{ question, payload, rolls }}) =>
+            [question, Buffer.from(payload).toString("hex"), rolls.map(hex)];
+        const again = outcome.draws.map(({{ question, rolls }}) => {{
+            const e = {{ crashed: 500_000_000n, browser: 100_000_000n }}[question];
+            const [name, size, answer] = question === "crashed"
+                ? ["randomized-response", 2, 1] : ["unary", 256, 7];
+            const repeated = [...rolls];
+            return Buffer.from(MECHANISMS[name].make(e, size, []).randomize(answer, () =>
+                repeated.shift())).toString("hex");
+        }});
+        tell([outcome.status, JSON.stringify(outcome), outcome.draws.map(say), again]);
+        tell((await client.answer("app-health", asked, {{ draws: true }})).draws);
+        await client.flush(1);
+    """)
+    (status, shown, draws, again), second = lines
+    assert (status, second) == ("queued", None)
+    assert set(json.loads(shown)) == {"status", "detail", "survey", "round"}
+    assert [name for name, _, _ in draws] == ["crashed", "browser"]
+    assert [payload for _, payload, _ in draws] == again
+    (sent,) = {envelope.payload for envelope in script.envelopes()}
+    assert sent.hex() == "".join(again)
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for roll in (roll for _, _, rolls in draws for roll in rolls):
+        number = str(int.from_bytes(bytes.fromhex(roll)[:8], "little"))
+        assert roll.encode() not in stored
+        assert bytes.fromhex(roll) not in stored
+        assert number.encode() not in stored
+
+
+def test_an_outcome_has_no_draws_unless_it_is_asked_for(script: Script, run: Run) -> None:
+    daily(script)
+    lines = run("""
+        await client.consent(true);
+        tell("draws" in await client.answer("app-health", { crashed: true }));
+    """)
+    assert lines == [False]
+
+
+def test_of_one_question_of_several_only_its_draw_is_returned(script: Script, run: Run) -> None:
+    several = bit("crashed", "0.5") + WIDE_SURVEY
+    script.publish(document(period="once", questions=several, asks_one=True))
+    ((draws, payload),) = run("""
+        await client.consent(true);
+        const asked = { crashed: true, browser: "option 1" };
+        const outcome = await client.answer("app-health", asked, { draws: true });
+        await client.flush(60);
+        const [{ question, payload }, ...others] = outcome.draws;
+        tell([[question, ...others], payload.length]);
+    """)
+    (envelope,) = script.envelopes()
+    assert draws == [["crashed", "browser"][envelope.payload[0]]]
+    assert payload == [1, 32][envelope.payload[0]]
+
+
+def test_a_page_answers_its_own_survey_without_a_network(script: Script, run: Run) -> None:
+    """Without the shipped survey, nothing is charged: the list is not known."""
+    published = document(period="once", questions=bit("crashed", "0.5"))
+    script.list_reply = LATER
+    shipped = json.dumps(entry(published))
+    forged = json.dumps(entry(published) | {"signature": "00" * 64})
+    closed = json.dumps(entry(published, state="closed"))
+    lines = run(f"""
+        await client.consent(true);
+        tell(await answer({{ crashed: true }}));
+        for (const shipped of [{forged}, {closed}]) {{
+            tell(await answer({{ crashed: true }}, client, "app-health", {{ shipped }}));
+        }}
+        for (const name of await storage.names("closed-")) await storage.remove(name);
+        const shipped = {shipped};
+        tell(await answer({{ crashed: true }}, client, "app-health", {{ shipped }}));
+        tell(await client.flush(60));
+    """)
+    assert lines == ["unavailable", "refused", "closed", "queued", 0]
+    assert len(script.posts) == 1
+
+
+def invited() -> bytes:
+    """Return a survey by invitation, as its document's bytes."""
+    table = json.loads(document(period="once", questions=bit("crashed", "0.5")))
+    table["survey"]["invitation"] = True
+    return json.dumps(table).encode()
+
+
+def test_an_invitation_goes_with_its_report_on_every_attempt(script: Script, run: Run) -> None:
+    script.publish(invited())
+    script.replies = [Answer(503)]
+    refused = {"index": 0, "code": "invitation-spent", "detail": "spent"}
+    settled = {"accepted": 0, "duplicates": 0, "refused": [refused]}
+    script.always = Answer(body=json.dumps(settled).encode())
+    lines = run(f"""
+        await client.consent(true);
+        for (const invitation of [undefined, "short", "{CODE[:25]}\\n", "{CODE}"]) {{
+            tell(await answer({{ crashed: true }}, client, "app-health", {{ invitation }}));
+        }}
+        tell(await client.flush(1) > 0);
+        client = made({{ settled: tell }});
+        tell(await client.flush(60));
+    """)
+    verdict = {"survey": script.surveys[0]["id"], "round": 0, "refused": "invitation-spent"}
+    assert lines == ["refused", "refused", "refused", "queued", True, verdict, 0]
+    sent = [dict(post.headers).get("Authorization") for post in script.posts]
+    assert sent == [f"Bearer {CODE}"] * len(sent)
+    assert len({post.body for post in script.posts}) == 1 < len(sent)
+
+
+def test_a_code_is_not_sent_for_a_survey_that_needs_none(script: Script, run: Run) -> None:
+    daily(script)
+    lines = run(f"""
+        client = made({{ settled: tell }});
+        await client.consent(true);
+        const invitation = "{CODE}";
+        tell(await answer({{ crashed: true }}, client, "app-health", {{ invitation }}));
+        await client.flush(60);
+    """)
+    verdict = {"survey": script.surveys[0]["id"], "refused": ""}
+    assert lines[0] == "queued"
+    assert lines[1] | verdict == lines[1]
+    assert [
+        name for post in script.posts for name, _ in post.headers if name == "Authorization"
+    ] == []

@@ -9,7 +9,11 @@ export async function exchange(address, body, limit, milliseconds, keepalive) {
   const response = await fetch(address, {
     method: body ? "POST" : "GET",
     body: body?.bytes,
-    headers: { Accept: "application/json", ...(body && { "Content-Type": body.type }) },
+    headers: {
+      Accept: "application/json",
+      ...(body && { "Content-Type": body.type }),
+      ...(body?.invitation && { Authorization: `Bearer ${body.invitation}` }),
+    },
     credentials: "omit",
     cache: "no-store",
     redirect: "error",

@@ -31,12 +31,13 @@ export class Client extends Person {
 
   /**
    * @param {string} server
-   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number, relay?: string, allowCi?: boolean, labels?: Record<string, string>, words?: import("./person.js").Words}} options
+   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number, relay?: string, allowCi?: boolean, labels?: Record<string, string>, words?: import("./person.js").Words, settled?: (verdict: import("./outbox.js").Verdict) => unknown}} options
    *   `sendWithin`: a report is sent at a random moment within this many seconds;
    *   `relay`: the address for sealed reports and the list of surveys; a survey that is not sealed is then refused;
    *   `allowCi`: answer also in continuous integration, whose runs are not people;
    *   `labels`: public properties, like { version: "3.0.1" }; never set one from an answer;
-   *   `words`: the module "deniable/words", in a service worker, where browsers forbid to load it later
+   *   `words`: the module "deniable/words", in a service worker, where browsers forbid to load it later;
+   *   `settled` is called when the server has accepted or refused a report
    */
   constructor(
     server,
@@ -50,6 +51,7 @@ export class Client extends Person {
       allowCi = false,
       labels = {},
       words,
+      settled = () => {},
     },
   ) {
     const address = checkedAddress(server);
@@ -61,7 +63,8 @@ export class Client extends Person {
     const consent = (mark) => consentAt(withdrawn, placeAt(storage, mark));
     const unwritten = /** @type {Set<string>} */ (new Set());
     const held = () => unwritten.size > 0 || isOverruled();
-    const outbox = new Outbox(address, through, storage, now, 1_000 * sendWithin, consent, held);
+    const within = 1_000 * sendWithin;
+    const outbox = new Outbox(address, through, storage, now, within, consent, held, settled);
     const surveys = new Surveys(through ?? address, policy, storage, now);
     const core = {
       policy,

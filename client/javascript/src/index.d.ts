@@ -19,6 +19,35 @@ export interface Outcome {
   round?: number;
   /** The questions whose answers did not fit; not enumerable. */
   unfit?: readonly string[];
+  /** The draws of a queued report, if `answer` was called with `draws: true`; not enumerable. They reveal the answer. */
+  draws?: readonly Drawn[];
+}
+
+/** What a mechanism drew for one question, to show it to the person who answered. Never store, log or send it. */
+export interface Drawn {
+  question: string;
+  /** The bytes that are sent for this question. */
+  payload: Uint8Array;
+  /** The random bytes, in the order in which they were drawn. */
+  rolls: DataView[];
+}
+
+export interface AnswerOptions {
+  of?: "today" | "ended";
+  /** Return the draws with the outcome, once the report is on disk. */
+  draws?: boolean;
+  /** The code of an invitation, for a survey by invitation. */
+  invitation?: string;
+  /** The survey that ships with the app, used if no list of surveys is stored or can be fetched. */
+  shipped?: unknown;
+}
+
+/** The server's final word on a report. */
+export interface Verdict {
+  survey: string;
+  round: number;
+  /** The code of the refusal; empty if the report was accepted. */
+  refused: string;
 }
 
 /** Records by name. Each promise resolves when the record is on disk. */
@@ -77,6 +106,8 @@ export interface ClientOptions {
   labels?: Record<string, string>;
   /** The module "deniable/words", for `describe` and `budget` in a service worker, where browsers forbid to load it later. */
   words?: typeof import("./words.js");
+  /** Called when the server has accepted or refused a report. */
+  settled?: (verdict: Verdict) => unknown;
   /** The time in milliseconds, for tests. */
   now?: () => number;
   /** Random bytes, for tests. */
@@ -150,7 +181,7 @@ export interface Person {
   answer(
     survey: string,
     answers?: Record<string, unknown>,
-    options?: { of?: "today" | "ended" },
+    options?: AnswerOptions,
   ): Promise<Outcome>;
   /**
    * Return the arm of an experiment that this device has drawn. Without a stored list, it is drawn for the `shipped`
@@ -171,7 +202,7 @@ export class Client implements Person {
   answer(
     survey: string,
     answers?: Record<string, unknown>,
-    options?: { of?: "today" | "ended" },
+    options?: AnswerOptions,
   ): Promise<Outcome>;
   arm(survey: string, shipped?: unknown): Promise<string | undefined>;
   budget(): Promise<Budget | Outcome>;

@@ -48,6 +48,7 @@ function block(url, body) {
     "Accept-Encoding: identity",
     "Connection: close",
     ...(body ? [`Content-Type: ${body.type}`] : []),
+    ...(body?.invitation ? [`Authorization: Bearer ${body.invitation}`] : []),
   ];
   const bytes = Buffer.from(`${head.join("\r\n")}\r\n\r\n`, "latin1");
   return body ? Buffer.concat([bytes, body.bytes]) : bytes;

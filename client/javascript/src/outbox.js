@@ -15,6 +15,11 @@ const DAY = 86_400_000, MAX_PAUSE = 3_600_000;
 /** Bytes that a browser sends after a page is left: at most 64 KiB, of which one ordinary request takes its part. */
 const MAX_KEPT_BYTES = 2 ** 14, MAX_LEAVING_BYTES = 3 * 2 ** 14;
 
+/**
+ * @typedef {{bytes: Uint8Array<ArrayBuffer>, invitation?: string}} Sent an envelope, and the code of an invitation that comes with it
+ * @typedef {{survey: string, round: number, refused: string}} Verdict the server's final word on a report; `refused` is the code of a refusal, or empty
+ */
+
 /** Draw a uniform number from 0 to a limit, from the kernel. @param {number} limit */
 const uniform = (limit) => (limit * crypto.getRandomValues(new Uint32Array(1))[0]) / 2 ** 32;
 
@@ -26,11 +31,12 @@ export class Outbox {
   #within;
   #consent;
   #held;
+  #settled;
   #failures = 0;
   #notBefore = 0; // requested by the server, on the monotonic clock; no flush shortens it
   #pausedUntil = 0;
   #last = Promise.resolve();
-  /** @type {Map<string, Uint8Array<ArrayBuffer>>} reports that this page may send once, when it is left */
+  /** @type {Map<string, Sent>} reports that this page may send once, when it is left */
   #leaving = new Map();
   #withdrawals = 0;
   /** @type {BroadcastChannel | undefined} */
@@ -38,8 +44,8 @@ export class Outbox {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
 
-  /** @param {string} server @param {string | undefined} relay of sealed reports @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {(person: string) => Promise<string | undefined>} consent @param {() => boolean} held whether nothing may be sent now: a withdrawal is not on disk yet, or the environment overrules consent */
-  constructor(server, relay, storage, now, within, consent, held) {
+  /** @param {string} server @param {string | undefined} relay of sealed reports @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {(person: string) => Promise<string | undefined>} consent @param {() => boolean} held whether nothing may be sent now: a withdrawal is not on disk yet, or the environment overrules consent @param {(verdict: Verdict) => unknown} settled */
+  constructor(server, relay, storage, now, within, consent, held, settled) {
     this.#server = server;
     this.#relay = relay;
     this.#storage = storage;
@@ -47,6 +53,7 @@ export class Outbox {
     this.#within = within;
     this.#consent = consent;
     this.#held = held;
+    this.#settled = settled;
     if (!globalThis.document) return;
     this.#pages = new BroadcastChannel("deniable");
     this.#pages.onmessage = () => this.#stay(); // withdrawn on another page
@@ -56,8 +63,8 @@ export class Outbox {
     document.addEventListener("visibilitychange", () => document.hidden && this.#leave());
   }
 
-  /** @param {string} name @param {Uint8Array<ArrayBuffer>} bytes @param {string} consent the id of the consent under which it was made @param {number} until @param {string} person the mark of a person; "" for the install itself */
-  async queue(name, bytes, consent, until, person) {
+  /** @param {string} name @param {Uint8Array<ArrayBuffer>} bytes @param {string} consent the id of the consent under which it was made @param {number} until @param {string} person the mark of a person; "" for the install itself @param {string} [invitation] a code */
+  async queue(name, bytes, consent, until, person, invitation) {
     const withdrawals = this.#withdrawals;
     const due = this.#now() + uniform(this.#within);
     await this.#storage.create(`report-${name}`, {
@@ -67,9 +74,10 @@ export class Outbox {
       body: hex(bytes),
       due,
       until,
+      ...(invitation === undefined ? {} : { invitation }),
     });
     if (this.#pages && (await this.#count(name, 1)) && withdrawals === this.#withdrawals) {
-      this.#leaving.set(name, bytes);
+      this.#leaving.set(name, { bytes, invitation });
     }
     this.schedule(0);
   }
@@ -90,9 +98,9 @@ export class Outbox {
     if (this.#held() || navigator.onLine === false || performance.now() < this.#notBefore) return;
     let size = 0;
     for (const name of shuffled([...this.#leaving.keys()])) {
-      const bytes = /** @type {Uint8Array<ArrayBuffer>} */ (this.#leaving.get(name));
-      if ((size += bytes.length) > MAX_LEAVING_BYTES) return;
-      this.#post(name, bytes, true).catch(() => {}); // the state is unusable at the moment
+      const sent = /** @type {Sent} */ (this.#leaving.get(name));
+      if ((size += sent.bytes.length) > MAX_LEAVING_BYTES) return;
+      this.#post(name, sent, true).catch(() => {}); // the state is unusable at the moment
     }
   }
 
@@ -166,7 +174,8 @@ export class Outbox {
     const consent = await this.#consent(report?.person ?? "");
     if (!report || report.consent !== consent) return true; // withdrawn in the meantime
     const bytes = unhex(report.body);
-    return this.#post(name, bytes, bytes.length <= MAX_KEPT_BYTES);
+    const { invitation } = report;
+    return this.#post(name, { bytes, invitation }, bytes.length <= MAX_KEPT_BYTES);
   }
 
   /** Count an attempt, and return whether no one else did. @param {string} name @param {number} number */
@@ -175,15 +184,19 @@ export class Outbox {
     return this.#storage.create(`try-${name}-${number}`, { due });
   }
 
-  /** Make an attempt, and return whether the report is done. @param {string} name @param {Uint8Array<ArrayBuffer>} bytes @param {boolean} keepalive */
-  async #post(name, bytes, keepalive) {
+  /** Make an attempt, and return whether the report is done. @param {string} name @param {Sent} envelope @param {boolean} keepalive */
+  async #post(name, { bytes, invitation }, keepalive) {
     this.#leaving.delete(name);
     const address = isSealed(bytes) && this.#relay || this.#server;
-    const body = { type: contentType(bytes), bytes };
+    const body = { type: contentType(bytes), bytes, invitation };
     const sent = request(address, "/v1/envelopes", body, MAX_REPLY_BYTES, keepalive);
     const reply = await sent.catch(() => undefined);
     if (!reply || !settles(reply)) return this.#fail(reply?.retryAfter);
     this.#failures = this.#pausedUntil = 0;
+    const [survey, round] = name.split("-").slice(-2); // without the mark of a person
+    const failed = reply.status < 400 ? "" : String(reply.status);
+    const refused = String(reply.json?.refused?.[0]?.code ?? failed);
+    await this.#settled({ survey, round: Number(round), refused });
     await this.#forget(name);
     return true;
   }

@@ -10,8 +10,10 @@ import { hex, unhex, Unusable } from "./survey.js";
 
 /**
  * @typedef {import("./tables.js").Status} Status
- * @typedef {{status: Status, detail: string, survey?: string, round?: number, unfit?: readonly string[]}} Outcome
- *   contains no answer and may be logged; `unfit` names the questions whose answers did not fit, and is not enumerable
+ * @typedef {import("./survey.js").Drawn} Drawn
+ * @typedef {{status: Status, detail: string, survey?: string, round?: number, unfit?: readonly string[], draws?: readonly Drawn[]}} Outcome
+ *   contains no answer and may be logged; `unfit` names the questions whose answers did not fit, and is not enumerable; neither is `draws`
+ * @typedef {{of?: "today" | "ended", draws?: boolean, invitation?: string, shipped?: unknown}} Options
  * @typedef {{mark: string, storage: import("./ledger.js").Storage}} Place where a person's records are; `mark` begins the names of their reports
  * @typedef {typeof import("./words.js")} Words
  * @typedef {import("./surveys.js").Found} Found
@@ -114,9 +116,14 @@ export class Person {
    * Randomize the answers to a survey, given by name or id, and queue the report. Call it for everyone,
    * whatever the true answer is. Rejects only with InvalidAnswer, for a name that the policy does not declare.
    * With `of: "ended"`, the answers are about the last round that is over, such as a total that the app counted in it.
-   * @param {string} survey @param {Record<string, unknown>} answers @param {{of?: "today" | "ended"}} [options] @returns {Promise<Outcome>}
+   * With `draws: true`, a queued outcome has the draws of this report, to show them to the person. Never store, log or send
+   * them: together with what was sent, they reveal the answer. They are returned once the report is on disk, so that
+   * whether it leaves cannot depend on them. `invitation` is the code of a survey by invitation. `shipped` is the survey
+   * that ships with the page; it is used if no list of surveys is stored or can be fetched.
+   * @param {string} survey @param {Record<string, unknown>} answers @param {Options} [options] @returns {Promise<Outcome>}
    */
-  async answer(survey, answers = {}, { of = "today" } = {}) {
+  async answer(survey, answers = {}, options = {}) {
+    const { of = "today" } = options;
     if (of !== "today" && of !== "ended") throw new TypeError('of is "ended", or left out');
     const undeclared = Object.keys(answers).find((name) => !this.#core.policy.questions.has(name));
     if (undeclared !== undefined) {
@@ -125,7 +132,7 @@ export class Person {
       );
     }
     try {
-      return await this.#answer(survey, answers, of === "ended");
+      return await this.#answer(survey, answers, of === "ended", options);
     } catch (error) {
       return failure(error);
     }
@@ -213,8 +220,8 @@ export class Person {
   }
 
   /** Check consent, survey and policy, charge the ledger, randomize and queue. Nothing depends on a value before the noise is drawn.
-   * @param {string} wanted @param {Record<string, unknown>} answers @param {boolean} ended @returns {Promise<Outcome>} */
-  async #answer(wanted, answers, ended) {
+   * @param {string} wanted @param {Record<string, unknown>} answers @param {boolean} ended @param {Options} options @returns {Promise<Outcome>} */
+  async #answer(wanted, answers, ended, options) {
     const core = this.#core, place = await this.#consented();
     if (!place) return { ...NO_CONSENT };
     await expire(place.storage, core.now());
@@ -223,16 +230,19 @@ export class Person {
     const obstacle = (survey) =>
       core.isRelayed && survey.sealedTo === undefined
         ? "the survey is not sealed, and this client sends through a relay"
-        : survey.byInvitation
+        : survey.byInvitation && options.invitation === undefined
         ? "the survey is by invitation, and this client has no invitation code"
+        : survey.byInvitation && !/^[a-z2-7]{26}$/.test(String(options.invitation))
+        ? "the code of the invitation is malformed"
         : core.policy.obstacle(survey, names, ended);
     const settle = (/** @type {Found} */ known, now = core.now()) =>
       this.#refusal(place, known, known.survey.roundAt(now, ended), now);
-    const found = await core.surveys.find(wanted, obstacle, ended, settle);
+    const { shipped } = options;
+    const found = await core.surveys.find(wanted, obstacle, ended, settle, shipped);
     if ("status" in found) return found;
     if (!(await this.#consents(place))) return { ...NO_CONSENT };
     const kept = await this.#charged(place, found, ended);
-    return "status" in kept ? kept : this.#queued(place, found, answers, kept);
+    return "status" in kept ? kept : this.#queued(place, found, answers, kept, options);
   }
 
   /** Return why the ledger or the draw of rounds allows no report now. @param {Place & {consent: string}} place @param {Found} found @param {number | undefined} round @param {number} now @returns {Promise<Outcome | undefined>} */
@@ -290,8 +300,9 @@ export class Person {
   }
 
   /** Randomize unless a report is sent again, and queue the report.
-   * @param {Place & {consent: string}} place @param {Found} found @param {Record<string, unknown>} answers @param {{round: number, payload?: Uint8Array}} charged @returns {Promise<Outcome>} */
-  async #queued(place, { id, survey }, answers, { round, payload }) {
+   * @param {Place & {consent: string}} place @param {Found} found @param {Record<string, unknown>} answers
+   * @param {{round: number, payload?: Uint8Array}} charged @param {Options} options @returns {Promise<Outcome>} */
+  async #queued(place, { id, survey }, answers, { round, payload }, { draws, invitation }) {
     const { draw, outbox } = this.#core;
     const key = await surveyKey(place, id, survey), arm = await armOf(place, { id, survey });
     const clear = survey.labels.map((label) =>
@@ -307,7 +318,8 @@ export class Person {
     }
     if (made && survey.repeatRounds > 1) await keep(place, id, survey, round, report);
     const name = `${place.mark}${id}-${round}`;
-    await outbox.queue(name, packed, place.consent, survey.takenUntil(round), place.mark);
+    const until = survey.takenUntil(round), code = survey.byInvitation ? invitation : undefined;
+    await outbox.queue(name, packed, place.consent, until, place.mark, code);
     /** @type {Outcome} */
     const outcome = {
       status: "queued",
@@ -315,7 +327,8 @@ export class Person {
       survey: id,
       round,
     };
-    return Object.defineProperty(outcome, "unfit", { value: made?.unfit ?? [] });
+    Object.defineProperty(outcome, "unfit", { value: made?.unfit ?? [] });
+    return draws ? Object.defineProperty(outcome, "draws", { value: made?.draws ?? [] }) : outcome;
   }
 }
 

@@ -43,8 +43,9 @@ export class Surveys {
    * A list that is not fresh is fetched again, unless `settle` decides without it: each fetch tells the server that the app is used.
    * @template Outcome @param {string} wanted @param {(survey: Survey) => string | undefined} obstacle
    * @param {boolean} ended whether the last round that is over is answered @param {(found: Found) => Promise<Outcome | undefined>} settle
+   * @param {unknown} [shipped] the survey that ships with the page, in place of a list that is neither stored nor available
    */
-  async find(wanted, obstacle, ended, settle) {
+  async find(wanted, obstacle, ended, settle, shipped) {
     const { fresh, entries } = await this.#kept();
     const choice = await this.#choose(entries, wanted, obstacle, ended);
     if (!("status" in choice)) {
@@ -52,6 +53,8 @@ export class Surveys {
       if (settled) return settled;
     }
     const fetched = await this.#update();
+    const entry = fetched || entries.length ? undefined : parsedEntry(shipped);
+    if (entry) return this.#choose([await this.#signed(entry)], wanted, obstacle, ended);
     if (!fetched) {
       if (fresh || !("status" in choice && choice.status === "no-survey")) return choice;
       throw new Unusable("the list of surveys could not be fetched; try again later");
