@@ -116,7 +116,7 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     "sends_twice_when_a_page_is_left": (
         "a_page_that_is_left_sends_what_it_queued_once",
         Fault(
-            "outbox.js", "    this.#leaving.delete(name);\n    const address", "    const address"
+            "outbox.js", "    this.#leaving.delete(name);\n    const bytes", "    const bytes"
         ),
     ),
     "ignores_that_a_page_is_hidden": (
@@ -125,7 +125,7 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "sends_after_a_withdrawal_when_a_page_is_left": (
         "a_page_that_is_left_keeps_withdrawals_and_pauses",
-        Fault("person.js", "if (!given) outbox.stay();", ""),
+        Fault("person.js", "    outbox.stay();\n", ""),
     ),
     "ignores_pauses_when_a_page_is_left": (
         "a_page_that_is_left_keeps_withdrawals_and_pauses",

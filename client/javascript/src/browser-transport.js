@@ -9,11 +9,7 @@ export async function exchange(address, body, limit, milliseconds, keepalive) {
   const response = await fetch(address, {
     method: body ? "POST" : "GET",
     body: body?.bytes,
-    headers: {
-      Accept: "application/json",
-      ...(body && { "Content-Type": body.type }),
-      ...(body?.invitation && { Authorization: `Bearer ${body.invitation}` }),
-    },
+    headers: { Accept: "application/json", ...body?.headers },
     credentials: "omit",
     cache: "no-store",
     redirect: "error",

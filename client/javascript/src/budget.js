@@ -11,6 +11,8 @@ import { quarterOf, quarterOfRound } from "./quarters.js";
  * @typedef {(survey: Survey, round: number) => ReturnType<typeof import("./participation.js").drawnRounds>} Drawn the rounds of a quarter that are answered
  * @typedef {(found: Found, round: number) => import("./ledger.js").Charge} ChargeOf
  * @typedef {Pick<typeof import("./ledger.js"), "isAnswered" | "overspent" | "readLedger">} LedgerReader
+ * @typedef {import("./person.js").Place} Place
+ * @typedef {{drawnRounds: typeof import("./participation.js").drawnRounds, keyOf: (place: Place) => Promise<Uint8Array<ArrayBuffer>>, chargeOf: (found: Found, round: number, now: number) => import("./ledger.js").Charge}} Rounds
  * @typedef {{name: string, spent: string, left: string}} QuestionBudget
  * @typedef {QuestionBudget & {nextAnswer: string | null}} SurveyBudget `nextAnswer`: the first day on which an answer can be charged; null if there is none
  * @typedef {{spent: string, left: string, cap: string, renews: string | null, questions: QuestionBudget[], surveys: SurveyBudget[], text: string}} Budget
@@ -18,17 +20,23 @@ import { quarterOf, quarterOfRound } from "./quarters.js";
 
 /**
  * Return the budget under this policy. If an earlier policy allowed more, nothing is left.
- * @param {object} given
- * @param {LedgerReader} given.ledger
- * @param {Storage} [given.storage] of a person; absent if none is known
- * @param {Policy} given.policy
- * @param {number} given.now
- * @param {Found[]} given.listed the open surveys
- * @param {Drawn} given.drawnIn
- * @param {ChargeOf} given.chargeOf
+ * @param {import("./person.js").Core} core @param {LedgerReader & Rounds} ledger and the draw of rounds
+ * @param {Storage} [storage] of a person; absent if none is known
+ * @param {Place} [consented] absent without consent
  * @returns {Promise<Budget>}
  */
-export async function budgetOf({ ledger, storage, policy, now, listed, drawnIn, chargeOf }) {
+export async function budgetOf(core, ledger, storage, consented) {
+  const { policy, surveys: known } = core, now = core.now();
+  const names = consented ? await known.names() : [];
+  const choices = await Promise.all(
+    names.map((name) => known.kept(name, (survey) => policy.refusal(survey))),
+  );
+  const listed = choices.flatMap((choice) => "status" in choice ? [] : choice); // the open ones
+  /** @type {Drawn} */
+  const drawnIn = (survey, round) =>
+    ledger.drawnRounds(survey, round, policy, () => ledger.keyOf(/** @type {Place} */ (consented)));
+  /** @type {ChargeOf} */
+  const chargeOf = (found, round) => ledger.chargeOf(found, round, now);
   const renews = policy.per === "quarter";
   const sums = storage && await ledger.readLedger(storage, quarterOf(now));
   const spent = renews ? sums?.spent : sums?.life, total = spent?.total ?? 0n;
@@ -38,8 +46,8 @@ export async function budgetOf({ ledger, storage, policy, now, listed, drawnIn, 
     const own = rest(cap, used);
     return { name: shown(name), spent: decimal(used), left: decimal(own < left ? own : left) };
   };
-  const names = new Set([...spent?.questions.keys() ?? [], ...policy.questions.keys()]);
-  const questions = [...names].sort().map((name) =>
+  const asked = new Set([...spent?.questions.keys() ?? [], ...policy.questions.keys()]);
+  const questions = [...asked].sort().map((name) =>
     row(name, spent?.questions.get(name), policy.questionCap)
   );
   const surveys = storage === undefined ? [] : await Promise.all(listed.map(async (found) => {

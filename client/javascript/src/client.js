@@ -31,7 +31,7 @@ export class Client extends Person {
 
   /**
    * @param {string} server
-   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number, relay?: string, allowCi?: boolean, labels?: Record<string, string>, words?: import("./person.js").Words, settled?: (verdict: import("./outbox.js").Verdict) => unknown}} options
+   * @param {{policy: import("./policy.js").Policy, storage: import("./ledger.js").Storage, now?: () => number, draw?: import("./mechanisms.js").Draw, sendWithin?: number, relay?: string, allowCi?: boolean, labels?: Record<string, string>, words?: import("./person.js").Words, settled?: import("./outbox.js").Settled}} options
    *   `sendWithin`: a report is sent at a random moment within this many seconds;
    *   `relay`: the address for sealed reports and the list of surveys; a survey that is not sealed is then refused;
    *   `allowCi`: answer also in continuous integration, whose runs are not people;

@@ -20,15 +20,14 @@ export interface Outcome {
   /** The questions whose answers did not fit; not enumerable. */
   unfit?: readonly string[];
   /** The draws of a queued report, if `answer` was called with `draws: true`; not enumerable. They reveal the answer. */
-  draws?: readonly Drawn[];
+  draws?: Draws;
 }
 
-/** What a mechanism drew for one question, to show it to the person who answered. Never store, log or send it. */
-export interface Drawn {
-  question: string;
-  /** The bytes that are sent for this question. */
-  payload: Uint8Array;
-  /** The random bytes, in the order in which they were drawn. */
+/** What was drawn for a report, to show it to the person who answered. Never store, log or send it. */
+export interface Draws {
+  /** The parts of the report, without the labels. */
+  payloads: Uint8Array[];
+  /** All random bytes, in the order in which they were drawn. */
   rolls: DataView[];
 }
 
@@ -42,13 +41,9 @@ export interface AnswerOptions {
   shipped?: unknown;
 }
 
-/** The server's final word on a report. */
-export interface Verdict {
-  survey: string;
-  round: number;
-  /** The code of the refusal; empty if the report was accepted. */
-  refused: string;
-}
+/** Takes the server's final word on a report, which is named by its survey and round, like "<id>-0". */
+// deno-lint-ignore no-explicit-any -- JSON
+export type Settled = (report: string, reply: { status: number; json: any }) => unknown;
 
 /** Records by name. Each promise resolves when the record is on disk. */
 export interface Storage {
@@ -107,7 +102,7 @@ export interface ClientOptions {
   /** The module "deniable/words", for `describe` and `budget` in a service worker, where browsers forbid to load it later. */
   words?: typeof import("./words.js");
   /** Called when the server has accepted or refused a report. */
-  settled?: (verdict: Verdict) => unknown;
+  settled?: Settled;
   /** The time in milliseconds, for tests. */
   now?: () => number;
   /** Random bytes, for tests. */

@@ -47,8 +47,7 @@ function block(url, body) {
     "Accept: application/json",
     "Accept-Encoding: identity",
     "Connection: close",
-    ...(body ? [`Content-Type: ${body.type}`] : []),
-    ...(body?.invitation ? [`Authorization: Bearer ${body.invitation}`] : []),
+    ...Object.entries(body?.headers ?? {}).map(([name, value]) => `${name}: ${value}`),
   ];
   const bytes = Buffer.from(`${head.join("\r\n")}\r\n\r\n`, "latin1");
   return body ? Buffer.concat([bytes, body.bytes]) : bytes;

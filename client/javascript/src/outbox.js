@@ -16,8 +16,8 @@ const DAY = 86_400_000, MAX_PAUSE = 3_600_000;
 const MAX_KEPT_BYTES = 2 ** 14, MAX_LEAVING_BYTES = 3 * 2 ** 14;
 
 /**
- * @typedef {{bytes: Uint8Array<ArrayBuffer>, invitation?: string}} Sent an envelope, and the code of an invitation that comes with it
- * @typedef {{survey: string, round: number, refused: string}} Verdict the server's final word on a report; `refused` is the code of a refusal, or empty
+ * @typedef {{body: string, invitation?: string}} Queued an envelope in hex, and the code of an invitation that is sent with it
+ * @typedef {(report: string, reply: {status: number, json: any}) => unknown} Settled takes the server's final word on a report, which is named by its survey and round
  */
 
 /** Draw a uniform number from 0 to a limit, from the kernel. @param {number} limit */
@@ -36,7 +36,7 @@ export class Outbox {
   #notBefore = 0; // requested by the server, on the monotonic clock; no flush shortens it
   #pausedUntil = 0;
   #last = Promise.resolve();
-  /** @type {Map<string, Sent>} reports that this page may send once, when it is left */
+  /** @type {Map<string, Queued>} reports that this page may send once, when it is left */
   #leaving = new Map();
   #withdrawals = 0;
   /** @type {BroadcastChannel | undefined} */
@@ -44,7 +44,7 @@ export class Outbox {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
 
-  /** @param {string} server @param {string | undefined} relay of sealed reports @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {(person: string) => Promise<string | undefined>} consent @param {() => boolean} held whether nothing may be sent now: a withdrawal is not on disk yet, or the environment overrules consent @param {(verdict: Verdict) => unknown} settled */
+  /** @param {string} server @param {string | undefined} relay of sealed reports @param {import("./ledger.js").Storage} storage @param {() => number} now @param {number} within ms @param {(person: string) => Promise<string | undefined>} consent @param {() => boolean} held whether nothing may be sent now: a withdrawal is not on disk yet, or the environment overrules consent @param {Settled} settled */
   constructor(server, relay, storage, now, within, consent, held, settled) {
     this.#server = server;
     this.#relay = relay;
@@ -67,17 +67,11 @@ export class Outbox {
   async queue(name, bytes, consent, until, person, invitation) {
     const withdrawals = this.#withdrawals;
     const due = this.#now() + uniform(this.#within);
-    await this.#storage.create(`report-${name}`, {
-      server: this.#server,
-      person,
-      consent,
-      body: hex(bytes),
-      due,
-      until,
-      ...(invitation === undefined ? {} : { invitation }),
-    });
+    const body = hex(bytes);
+    const report = { server: this.#server, person, consent, body, due, until, invitation };
+    await this.#storage.create(`report-${name}`, report);
     if (this.#pages && (await this.#count(name, 1)) && withdrawals === this.#withdrawals) {
-      this.#leaving.set(name, { bytes, invitation });
+      this.#leaving.set(name, report);
     }
     this.schedule(0);
   }
@@ -98,9 +92,9 @@ export class Outbox {
     if (this.#held() || navigator.onLine === false || performance.now() < this.#notBefore) return;
     let size = 0;
     for (const name of shuffled([...this.#leaving.keys()])) {
-      const sent = /** @type {Sent} */ (this.#leaving.get(name));
-      if ((size += sent.bytes.length) > MAX_LEAVING_BYTES) return;
-      this.#post(name, sent, true).catch(() => {}); // the state is unusable at the moment
+      const report = /** @type {Queued} */ (this.#leaving.get(name));
+      if ((size += report.body.length / 2) > MAX_LEAVING_BYTES) return;
+      this.#post(name, report, true).catch(() => {}); // the state is unusable at the moment
     }
   }
 
@@ -173,9 +167,7 @@ export class Outbox {
     const report = await this.#storage.get(`report-${name}`);
     const consent = await this.#consent(report?.person ?? "");
     if (!report || report.consent !== consent) return true; // withdrawn in the meantime
-    const bytes = unhex(report.body);
-    const { invitation } = report;
-    return this.#post(name, { bytes, invitation }, bytes.length <= MAX_KEPT_BYTES);
+    return this.#post(name, report, report.body.length / 2 <= MAX_KEPT_BYTES);
   }
 
   /** Count an attempt, and return whether no one else did. @param {string} name @param {number} number */
@@ -184,19 +176,17 @@ export class Outbox {
     return this.#storage.create(`try-${name}-${number}`, { due });
   }
 
-  /** Make an attempt, and return whether the report is done. @param {string} name @param {Sent} envelope @param {boolean} keepalive */
-  async #post(name, { bytes, invitation }, keepalive) {
+  /** Make an attempt, and return whether the report is done. @param {string} name @param {Queued} report @param {boolean} keepalive */
+  async #post(name, { body, invitation }, keepalive) {
     this.#leaving.delete(name);
-    const address = isSealed(bytes) && this.#relay || this.#server;
-    const body = { type: contentType(bytes), bytes, invitation };
-    const sent = request(address, "/v1/envelopes", body, MAX_REPLY_BYTES, keepalive);
+    const bytes = unhex(body), address = isSealed(bytes) && this.#relay || this.#server;
+    const code = invitation && { Authorization: `Bearer ${invitation}` };
+    const content = { headers: { "Content-Type": contentType(bytes), ...code }, bytes };
+    const sent = request(address, "/v1/envelopes", content, MAX_REPLY_BYTES, keepalive);
     const reply = await sent.catch(() => undefined);
     if (!reply || !settles(reply)) return this.#fail(reply?.retryAfter);
     this.#failures = this.#pausedUntil = 0;
-    const [survey, round] = name.split("-").slice(-2); // without the mark of a person
-    const failed = reply.status < 400 ? "" : String(reply.status);
-    const refused = String(reply.json?.refused?.[0]?.code ?? failed);
-    await this.#settled({ survey, round: Number(round), refused });
+    await this.#settled(name, reply);
     await this.#forget(name);
     return true;
   }

@@ -10,8 +10,8 @@ import { hex, unhex, Unusable } from "./survey.js";
 
 /**
  * @typedef {import("./tables.js").Status} Status
- * @typedef {import("./survey.js").Drawn} Drawn
- * @typedef {{status: Status, detail: string, survey?: string, round?: number, unfit?: readonly string[], draws?: readonly Drawn[]}} Outcome
+ * @typedef {{payloads: Uint8Array[], rolls: DataView[]}} Draws the parts of a report, and all random bytes behind them in the order in which they were drawn
+ * @typedef {{status: Status, detail: string, survey?: string, round?: number, unfit?: readonly string[], draws?: Draws}} Outcome
  *   contains no answer and may be logged; `unfit` names the questions whose answers did not fit, and is not enumerable; neither is `draws`
  * @typedef {{of?: "today" | "ended", draws?: boolean, invitation?: string, shipped?: unknown}} Options
  * @typedef {{mark: string, storage: import("./ledger.js").Storage}} Place where a person's records are; `mark` begins the names of their reports
@@ -88,9 +88,7 @@ export class Person {
   async consent(given) {
     if (typeof given !== "boolean") throw new TypeError("consent is true or false");
     const { withdrawn, unwritten, outbox } = this.#core;
-    if (!given) unwritten.add(this.#id ?? "");
-    if (!given && this.#id === undefined) withdrawn.add("");
-    if (!given) outbox.stay();
+    if (!given) this.#hold();
     try {
       const { mark, storage } = await madePlace(this.#core.storage, this.#id);
       if (!given) withdrawn.add(mark);
@@ -162,25 +160,12 @@ export class Person {
 
   /** Return the ε spent and left, in total and by question, and when the next answers are possible. Needs no network. */
   async budget() {
-    const { policy, storage, surveys, now, words } = this.#core;
+    const core = this.#core;
     try {
-      const { budgetOf } = await loaded(words), place = await placeOf(storage, this.#id);
-      const consented = await this.#consented();
-      const listed = consented ? await surveys.open((survey) => policy.refusal(survey)) : [];
-      /** @param {Survey} survey @param {number} round */
-      const drawnIn = (survey, round) =>
-        drawnRounds(survey, round, policy, () => keyOf(/** @type {Place} */ (consented)));
-      const chargedTo = (/** @type {Found} */ found, /** @type {number} */ round) =>
-        chargeOf(found, round, now());
-      return await budgetOf({
-        ledger: { isAnswered, overspent, readLedger },
-        storage: place?.storage,
-        policy,
-        now: now(),
-        listed,
-        drawnIn,
-        chargeOf: chargedTo,
-      });
+      const { budgetOf } = await loaded(core.words);
+      const ledger = { isAnswered, overspent, readLedger, drawnRounds, keyOf, chargeOf };
+      const place = await placeOf(core.storage, this.#id);
+      return await budgetOf(core, ledger, place?.storage, await this.#consented());
     } catch (error) {
       return failure(error);
     }
@@ -188,10 +173,8 @@ export class Person {
 
   /** Erase the person's keys, unsent reports and consent. The ledger stays: erasing must not refill a budget. Return whether it succeeded. */
   async forget() {
-    const { storage, withdrawn, unwritten, outbox } = this.#core;
-    unwritten.add(this.#id ?? "");
-    if (this.#id === undefined) withdrawn.add("");
-    outbox.stay();
+    const { storage, withdrawn, unwritten } = this.#core;
+    this.#hold();
     try {
       const place = await placeOf(storage, this.#id);
       if (!place) return unwritten.delete(this.#id ?? "");
@@ -203,6 +186,14 @@ export class Person {
     } catch {
       return false;
     }
+  }
+
+  /** Send nothing more, even before the withdrawal is on disk. */
+  #hold() {
+    const { withdrawn, unwritten, outbox } = this.#core;
+    unwritten.add(this.#id ?? "");
+    if (this.#id === undefined) withdrawn.add("");
+    outbox.stay();
   }
 
   /** Return where the person's records are, with the id of their consent; undefined without consent. */
@@ -230,10 +221,8 @@ export class Person {
     const obstacle = (survey) =>
       core.isRelayed && survey.sealedTo === undefined
         ? "the survey is not sealed, and this client sends through a relay"
-        : survey.byInvitation && options.invitation === undefined
-        ? "the survey is by invitation, and this client has no invitation code"
-        : survey.byInvitation && !/^[a-z2-7]{26}$/.test(String(options.invitation))
-        ? "the code of the invitation is malformed"
+        : survey.byInvitation && !/^[a-z2-7]{26}$/.test(options.invitation ?? "")
+        ? "the survey is by invitation, and this client has no valid code"
         : core.policy.obstacle(survey, names, ended);
     const settle = (/** @type {Found} */ known, now = core.now()) =>
       this.#refusal(place, known, known.survey.roundAt(now, ended), now);
@@ -309,7 +298,10 @@ export class Person {
       encodeLabel(label, label.drawn ? arm : this.#labels.get(label.name))
     );
     const values = survey.questions.map((question) => valueOf(answers, question.name));
-    const made = payload ? undefined : await survey.report(values, draw);
+    const rolls = /** @type {DataView[]} */ ([]);
+    const made = payload
+      ? undefined
+      : await survey.report(values, (bytes) => (rolls[rolls.length] = draw(bytes)));
     const report = payload ?? joined(...made?.payloads ?? []);
     const envelope = packEnvelope(id, round, await envelopeId(key, id, round), [...clear, report]);
     const packed = survey.sealedTo === undefined ? envelope : await seal(envelope, survey.sealedTo);
@@ -327,8 +319,10 @@ export class Person {
       survey: id,
       round,
     };
-    Object.defineProperty(outcome, "unfit", { value: made?.unfit ?? [] });
-    return draws ? Object.defineProperty(outcome, "draws", { value: made?.draws ?? [] }) : outcome;
+    return Object.defineProperties(outcome, {
+      unfit: { value: made?.unfit ?? [] },
+      draws: { value: draws && made && { payloads: made.payloads, rolls } },
+    });
   }
 }
 

@@ -105,8 +105,7 @@ export class Policy {
 
 /** Return why reports that are redrawn until their round ends cannot be made here. @param {string} over */
 const redrawn = (over) =>
-  `the survey asks over "${over}", which needs storage that keeps no earlier version of a report; ` +
-  'this client answers it only with of: "ended", about the round that is over';
+  `the survey asks over "${over}"; this client answers it only with of: "ended", about the round that is over`;
 
 /** Return the app's labels; throw for those that it may not send. @param {Policy} policy @param {unknown} labels */
 export function checkedLabels(policy, labels) {

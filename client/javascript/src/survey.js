@@ -24,7 +24,6 @@ import { digitsOf, isLine, isListOf, placeText } from "./text.js";
 
 /** @typedef {import("./mechanisms.js").Answer} Answer */
 /** @typedef {import("./mechanisms.js").Draw} Draw */
-/** @typedef {{question: string, payload: Uint8Array, rolls: DataView[]}} Drawn the report of one question, and the random bytes that its mechanism drew for it */
 /** @typedef {{title?: string, unit?: string, options?: string[], labels?: string[], low?: number, high?: number, length?: number, dimension?: number}} DescribedQuestion */
 /** An error for a survey that this app must not answer. */
 export class Refused extends Error {}
@@ -262,7 +261,7 @@ const whatIsAsked = ({ title: _, unit: __, labels: ___, ...asked }) => Object.en
 
 /**
  * @typedef {ReturnType<typeof parseQuestion>} Question
- * @typedef {{payloads: Uint8Array[], unfit: string[], draws: Drawn[]}} Report the payloads to send; for the app, the questions whose answers did not fit, and the draws behind the payloads
+ * @typedef {{payloads: Uint8Array[], unfit: string[]}} Report the payloads to send; for the app, the questions whose answers did not fit
  */
 /** Place all answers before any noise is drawn. @param {Question[]} questions @param {unknown[]} answers */
 const placed = (questions, answers) =>
@@ -287,7 +286,6 @@ const randomized = (questions, places, draw) => {
   return {
     payloads: made.map((report) => report.payload),
     unfit: questions.filter((_, n) => !made[n].fits).map((question) => question.name),
-    draws: made.map(({ payload, rolls }, n) => ({ question: questions[n].name, payload, rolls })),
   };
 };
 
@@ -299,14 +297,10 @@ const randomized = (questions, places, draw) => {
 const reportOne = (questions) => async (answers, draw) => {
   const places = await placed(questions, answers);
   const drawn = Number((draw(8).getBigUint64(0, true) * BigInt(questions.length)) >> 64n);
-  const { payloads, unfit, draws } = randomized(questions, places, draw);
+  const { payloads, unfit } = randomized(questions, places, draw);
   const longest = Math.max(...payloads.map((payload) => payload.length));
   const padding = new Uint8Array(longest - payloads[drawn].length);
-  return {
-    payloads: [Uint8Array.of(drawn), payloads[drawn], padding],
-    unfit,
-    draws: [draws[drawn]],
-  };
+  return { payloads: [Uint8Array.of(drawn), payloads[drawn], padding], unfit };
 };
 
 /** Parse JSON in which no object repeats a key; `JSON.parse` would silently keep the last value. @param {string} text @returns {any} */
@@ -454,20 +448,14 @@ function parseQuestion(table, texts) {
  * Make the payload, and report to the app whether the answer fits. A random answer is drawn in every
  * case, and used if the given one does not fit.
  * @param {import("./mechanisms.js").Mechanism} mechanism
- * @returns {(placed: Answer | undefined, draw: Draw) => {payload: Uint8Array, fits: boolean, rolls: DataView[]}}
+ * @returns {(placed: Answer | undefined, draw: Draw) => {payload: Uint8Array, fits: boolean}}
  */
 const reporter = (mechanism) => (placed, draw) => {
   const fits = placed !== undefined;
   const anywhere = (draw(8).getBigUint64(0, true) * BigInt(mechanism.answers)) >> 64n;
   const given =
     /** @type {Answer} */ ([mechanism.answerAt(Number(anywhere)), placed][Number(fits)]);
-  const rolls = /** @type {DataView[]} */ ([]);
-  const payload = mechanism.randomize(given, (bytes) => {
-    const roll = draw(bytes);
-    rolls.push(roll);
-    return roll;
-  });
-  return { payload, fits, rolls };
+  return { payload: mechanism.randomize(given, draw), fits };
 };
 
 /** @param {unknown} answer */

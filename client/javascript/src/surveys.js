@@ -73,14 +73,9 @@ export class Surveys {
       : { status: "unavailable", detail: "no list of surveys is stored; call prefetch() first" };
   }
 
-  /** Return the open surveys of the kept list that are chosen by their names. @param {(survey: Survey) => string | undefined} obstacle @returns {Promise<Found[]>} */
-  async open(obstacle) {
-    const { entries } = await this.#kept();
-    const names = [...new Set(entries.map((entry) => entry.name))].sort();
-    const chosen = await Promise.all(
-      names.map((name) => this.#choose(entries, name, obstacle, false)),
-    );
-    return chosen.flatMap((choice) => "status" in choice ? [] : choice);
+  /** Return the names in the kept list. */
+  async names() {
+    return [...new Set((await this.#kept()).entries.map((entry) => entry.name))].sort();
   }
 
   /** Fetch a list unless a fresh one is kept. Return whether a fresh one is there. */

@@ -4,7 +4,7 @@ import { exchange } from "./exchange.js";
 
 const SECONDS = 10;
 
-/** @typedef {{type: string, bytes: Uint8Array<ArrayBuffer>, invitation?: string}} Body */
+/** @typedef {{headers: Record<string, string>, bytes: Uint8Array<ArrayBuffer>}} Body */
 
 /** Return the server's address. Throws TypeError unless it is an https address or this machine. @param {string} server */
 export function checkedAddress(server) {
