@@ -115,9 +115,7 @@ RULE_FAULTS: dict[str, tuple[str, Fault]] = {
     ),
     "sends_twice_when_a_page_is_left": (
         "a_page_that_is_left_sends_what_it_queued_once",
-        Fault(
-            "outbox.js", "    this.#leaving.delete(name);\n    const bytes", "    const bytes"
-        ),
+        Fault("outbox.js", "    this.#leaving.delete(name);\n    const bytes", "    const bytes"),
     ),
     "ignores_that_a_page_is_hidden": (
         "a_page_that_is_hidden_sends_what_it_queued",
