@@ -287,7 +287,7 @@ def test_a_document_with_a_step_is_read_by_its_rules(
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({"invitation": True}, "is by invitation, and this client has no invitation code"),
+        ({"invitation": True}, "is by invitation, and this client has no valid code"),
         ({"invitation": False}, "protocol: invitation"),
         ({"invitation": True, "round": "day"}, "protocol: invitation"),
         ({"invitation": True, "sealed_to": "a" * 64}, "protocol: invitation"),
