@@ -17,7 +17,7 @@ import pytest
 from scipy.stats import binom
 
 from deniable.server.estimation.shares import population_limits
-from deniable.server.estimation.statements import CONFIDENCE, Reading, final_reading
+from deniable.server.estimation.statements import CONFIDENCE, Reading, RoundSize, final_reading
 from deniable.server.planning.display_gate import ExpectedCross, at_worst, reports_needed
 from deniable.server.planning.forecast import Expected
 from deniable.server.results import SurveyEstimates, survey_results
@@ -87,7 +87,8 @@ def test_a_period_needs_more_reports_than_a_round(sizes: tuple[int, ...]) -> Non
     """
     asked = until_spring(EACH_KIND, minimum_reports=1, show_when=TEN)
     for question, looks in product(asked.questions, (False, True)):
-        alone, plan = (at_worst(question, Reading(any_time=looks), 1, of) for of in ((), sizes))
+        every = tuple(RoundSize(size, size) for size in sizes)
+        alone, plan = (at_worst(question, Reading(any_time=looks), 1, of) for of in ((), every))
         assert plan is not None
         needed = reports_needed(asked, plan)
         limit = 0.1 * question.span

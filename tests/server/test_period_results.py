@@ -147,7 +147,15 @@ def test_one_question_of_several_is_pooled_among_those_who_were_asked(here: Worl
             transaction.add(published.sequence, RoundTally(FIRST + day, 100, cells))
     (period,) = periods(here, published)
     assert [period.questions[name][0].reports for name in ("crashed", "slow")] == [200, 200]
-    assert period.questions["crashed"][0].estimate is not None
+    drawn = period.questions["crashed"][0]
+    alone = here.publish(survey(texts.bit(), name="alone", minimum_reports=100, **DAILY))
+    tallies = [RoundTally(FIRST + day, 50, np.array([30, 20])) for day in range(4)]
+    everyone = SurveyEstimates(alone, tallies, AFTER_GRACE, by="all").header.periods or ()
+    asked = everyone[0].questions["crashed"][0]
+    assert (drawn.estimate, drawn.low_these) == (asked.estimate, asked.low_these)
+    assert drawn.low is not None
+    assert asked.low is not None
+    assert drawn.low > asked.low, "few people draw the same question in all four rounds"
 
 
 def test_json_and_csv_have_the_periods_that_are_asked_for(here: World) -> None:

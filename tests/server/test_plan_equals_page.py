@@ -19,7 +19,12 @@ from scipy.stats import binom, multinomial, norm
 
 from deniable.server.estimation import ESTIMATORS, Estimator
 from deniable.server.estimation.frequent_texts import TESTED, Counts, _estimate
-from deniable.server.estimation.statements import CONFIDENCE, MAX_SEPARATE_LABELS, Reading
+from deniable.server.estimation.statements import (
+    CONFIDENCE,
+    MAX_SEPARATE_LABELS,
+    Reading,
+    RoundSize,
+)
 from deniable.server.planning.display_gate import ExpectedPeriod, at_worst
 from deniable.server.planning.forecast import Expected, people_for, plan
 from deniable.server.planning.planned_question import read
@@ -131,7 +136,8 @@ def test_plans_of_periods_equal_pages(epsilon: str, sizes: tuple[int, ...]) -> N
         counts = np.array(sizes) * (reports // sum(sizes))
         number = int(counts.sum())
         for confidence, looks in READINGS:
-            plan = at_worst(asked, Reading(confidence, looks), 1, tuple(counts.tolist()))
+            every = tuple(RoundSize(size, size) for size in counts.tolist())
+            plan = at_worst(asked, Reading(confidence, looks), 1, every)
             assert isinstance(plan, ExpectedPeriod)
             made = [number // 2] * 2
             if asked.kind == "vector":

@@ -280,14 +280,16 @@ def test_no_overlap_of_people_varies_more_than_the_bound(sizes: tuple[int, ...])
     weights = counted / counted.sum()
     together, exceeded = np.minimum(weights[:, None], weights).sum(), False
     for share in (0.001, 0.01, 0.05, 0.2, 0.4):
-        bound = counted.sum() * float(largest_sampling(counted, np.array([share]))[0])
+        bound = counted.sum() * float(largest_sampling(counted, counted, np.array([share]))[0])
         found = largest(counted.astype(float), share, rng)
         assert found <= bound <= len(sizes) * share * (1 - share) * (1 + 1e-12)
-        mirrored = counted.sum() * float(largest_sampling(counted, np.array([1 - share]))[0])
+        mirrored = counted.sum() * float(
+            largest_sampling(counted, counted, np.array([1 - share]))[0]
+        )
         assert mirrored == pytest.approx(bound), "yes and no are alike"
         exceeded |= found > 1.1 * together * share * (1 - share)
     assert exceeded == (sizes == (100, *[1] * 9))
-    half = counted.sum() * float(largest_sampling(counted, np.array([0.5]))[0])
+    half = counted.sum() * float(largest_sampling(counted, counted, np.array([0.5]))[0])
     assert half == pytest.approx(together / 4), "attained by the same people and share"
 
 

@@ -19,15 +19,22 @@ share f that an average round allows:
 
     estimate  +-  z √(N + s²) + half a report            s² = S(f) / reports
 
-Let w_t be the rounds' parts of the reports, f_t their shares, and f = Σ w_t f_t. Two rounds have at
-most min(n_t, n_u) people in common, and the answers of one person have at most the covariance
-√(f_t (1 - f_t) f_u (1 - f_u)), which is at most the mean of both variances. So the variance is at
-most Σ r_t f_t (1 - f_t) / reports with r_t = Σ_u min(w_t, w_u). For any f_t, its largest value is
+Let w_t be the rounds' parts of the reports, f_t their shares, and f = Σ w_t f_t. If people answer a
+question m_t times in round t, and m_u times in a later round u with n_u people, then at most
+m_t m_u / max(m_t, n_u) people are expected to answer it in both. Without `ask`, m_u = n_u, and this
+is the smaller of both numbers. With `ask = 1`, each of the n_u people draws a new question, so the
+m_u of them are a random sample, even if earlier draws or answers decided who takes part again.
+
+The answers of one person have at most the covariance √(f_t (1 - f_t) f_u (1 - f_u)), which is at
+most the mean of both variances. So the variance is at most Σ r_t f_t (1 - f_t) / reports, with
+r_t = w_t Σ_u m_u / max(m_t, n_u), where t is the earlier round; the term of u = t is 1. For any
+f_t, its largest value is
 
     S(f) = min over λ >= 0 of  Σ (r_t - λ w_t)₊² / (4 r_t) + λ f            (f <= 1/2)
 
-by Lagrange's multiplier. It equals T f (1 - f) for rounds of equal size. At f = 1/2 no overlap of
-people is worse; at small f shares that differ between the rounds might have a little less.
+by Lagrange's multiplier. For rounds of equal size it equals T f (1 - f), and with one of d
+questions asked (1 + (T - 1) / d) f (1 - f). At f = 1/2 no overlap of people is worse; at small f
+shares that differ between the rounds might have a little less.
 
 Differences between two rounds, periods or surveys: the noise of both is independent, and an unknown
 number of people may be in both, so that the errors of sampling add up at worst:
@@ -114,6 +121,13 @@ class Statement:
     def margin(self) -> float:
         """Margin of error: half of the interval's width."""
         return (self.high - self.low) / 2
+
+
+class RoundSize(NamedTuple):
+    """Size of a round in a period, for one question."""
+
+    reports: int
+    people: int  # more than reports if each of them was asked one of several questions
 
 
 class Reading(NamedTuple):
@@ -246,7 +260,8 @@ def joint_confidence(labels: int, confidence: float) -> float:
 class Estimator(ABC):
     """Lazy estimator for the counts of one question, with a row for each of several rounds.
 
-    Each row may also be a period, whose rounds have `sizes` reports. Any: the questions whose
+    Each row may also be a period, whose rounds have `sizes` reports from at most as many `people`,
+    or from more people if each was asked one of several questions. Any: the questions whose
     `estimation` names this estimator.
     """
 
@@ -260,10 +275,12 @@ class Estimator(ABC):
         reports: int | Cells,
         looks: bool = False,
         sizes: Cells | None = None,
+        people: Cells | None = None,
     ) -> None:
         self.question, self.mechanism, self.looks = question, question.mechanism, looks
         self.cells, self.reports = cells, np.asarray(reports)[..., None]
         self.sizes = self.reports if sizes is None else sizes
+        self.people = self.sizes if people is None else people
         self.rounds = self.sizes.shape[-1]
 
     @classmethod
@@ -327,7 +344,7 @@ class Estimator(ABC):
         """Return S(f) / reports for each of a row's shares f, from 0 to 1."""
         if self.rounds == 1:
             return np.asarray(share * (1 - share) / self.reports)
-        rows = zip(np.atleast_2d(self.sizes), np.atleast_2d(share), strict=True)
+        rows = zip(*map(np.atleast_2d, (self.sizes, self.people, share)), strict=True)
         return np.reshape([largest_sampling(*row) for row in rows], share.shape)
 
     @property
@@ -462,11 +479,15 @@ def disjoint(one: Array, other: Array, looks: bool, confidence: float) -> tuple[
     return difference, (difference - half_width, difference + half_width)
 
 
-def largest_sampling(sizes: Cells, share: Array) -> Array:
-    """Return S(f) / reports of one period. Its terms become positive from the smallest round on."""
-    reports, sizes = sizes.sum(), np.sort(sizes[sizes > 0])
-    weights = sizes / reports
-    overlap = np.cumsum(weights) + weights * np.arange(len(sizes))[::-1]
+def largest_sampling(sizes: Cells, people: Cells, share: Array) -> Array:
+    """Return S(f) / reports of one period, whose rounds are in order."""
+    reports, sizes, people = sizes.sum(), sizes[sizes > 0], people[sizes > 0]
+    larger = np.triu(np.maximum(sizes[:, None], people), 1)
+    larger = larger + larger.T + np.diag(sizes)
+    times = (sizes / larger).sum(1)  # r_t / w_t: the order in which the terms become positive
+    order = np.argsort(-times, kind="stable")
+    weights = sizes[order] / reports
+    overlap = weights * times[order]
     terms = overlap / 4, weights / 2, weights**2 / overlap / 4
     constant, linear, square = (np.cumsum(term) for term in terms)
     positive_from = linear - 2 * square * overlap / weights  # each term's share f

@@ -20,6 +20,7 @@ from deniable.server.estimation.crosstab import expected_margin
 from deniable.server.estimation.statements import (
     MAX_SEPARATE_LABELS,
     Reading,
+    RoundSize,
     deviates,
     joint_confidence,
     skewness,
@@ -35,11 +36,11 @@ UNLIMITED = np.array([-np.inf]), np.array([np.inf])
 class ExpectedPeriod:
     """Expected margins of several rounds, which may contain the same people.
 
-    The rounds have `sizes` reports, or any number of reports in the same proportions.
+    The rounds have these `sizes`, or any others in the same proportions.
     """
 
     expected: Expected
-    sizes: tuple[int, ...]
+    sizes: tuple[RoundSize, ...]
 
     @property
     def question(self) -> Question:
@@ -56,8 +57,9 @@ class ExpectedPeriod:
             return alone.margin(max(1, reports // rounds))
         cells = np.zeros(self.question.mechanism.cells, np.int64)
         cells[0] = reports
-        sizes: Any = np.array(self.sizes) * (reports / sum(self.sizes))  # Any: not whole numbers
-        one, several = (kind(self.question, cells, reports, sizes=of) for of in (None, sizes))
+        scale = reports / sum(size.reports for size in self.sizes)
+        sizes: Any = scale * np.array(self.sizes).T  # Any: not whole numbers
+        one, several = (kind(self.question, cells, reports, False, *of) for of in ((), sizes))
         added = several.sampling(UNLIMITED)
         if not kind.noise_has_sampling:
             added = added - one.sampling(UNLIMITED)
@@ -88,7 +90,7 @@ Plan = Expected | ExpectedPeriod | ExpectedCross
 
 
 def at_worst(
-    question: Question, reading: Reading, values: int = 1, sizes: tuple[int, ...] = ()
+    question: Question, reading: Reading, values: int = 1, sizes: tuple[RoundSize, ...] = ()
 ) -> Expected | ExpectedPeriod | None:
     """Return the margins to expect at the worst share; None for texts, which have a floor.
 

@@ -27,6 +27,7 @@ from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
 from deniable.server.estimation.statements import (
     CONFIDENCE,
     Estimate,
+    RoundSize,
     Side,
     Statements,
     differences,
@@ -55,6 +56,7 @@ from deniable.server.results.estimate_cache import (
     Pool,
     batches,
     is_enough,
+    round_sizes,
     stack,
     where_enough,
 )
@@ -369,6 +371,7 @@ def smoothed(
     if not has_trend(question) or not series:
         return ()
     cells, reports = stack([pool.counts(survey, question) for pool in series])
+    everyone = [RoundSize(n, p.reports) for n, p in zip(reports.tolist(), series, strict=True)]
     sums, people = (np.cumsum([0 * part[0], *part], axis=0) for part in (cells, reports))
     _, noise = question.mechanism.variances(None)
     found = windows(reports, drift(survey, question), noise * question.span**2)
@@ -377,8 +380,7 @@ def smoothed(
         members = slice(last + 1 - found[last].rounds, last + 1)
         read = joint_reading([pool.reading for pool in series[members]], survey)
         n = int(people[last + 1] - people[members.start])
-        counted = tuple(filter(None, reports[members].tolist()))
-        sizes = counted if len(counted) > 1 else ()
+        sizes = round_sizes(everyone[members])
         if read.covers != "nothing" and is_enough(survey, question, read, n, sizes):
             pooled = Counts(sums[last + 1] - sums[members.start], n, read, sizes=sizes)
             used.append((last, found[last], pooled))

@@ -23,6 +23,7 @@ from deniable.server.estimation.statements import (
     Estimator,
     Interval,
     Reading,
+    RoundSize,
     Statements,
 )
 from deniable.server.planning.display_gate import at_worst, margins, reports_needed
@@ -163,7 +164,7 @@ class Counts:
     reports: int
     reading: Reading = ONE_LOOK
     enough: bool = True  # whether there are enough reports to show an estimate
-    sizes: tuple[int, ...] = ()  # reports of each round, if there are several
+    sizes: tuple[RoundSize, ...] = ()  # of each round, if there are several
     earlier: Counts | None = None  # of an earlier final round, whose distribution weighs this one's
     respondents: bool = False  # whether all intervals are about exactly the respondents
 
@@ -181,8 +182,8 @@ class Counts:
         if tally is None:
             return cls(np.zeros(question.mechanism.cells, np.int64), 0, reading, enough=False)
         reports, cells = tally.of(survey, question)
-        counted = [member.of(survey, question)[0] for member in members]
-        sizes = tuple(filter(None, counted)) if sum(map(bool, counted)) > 1 else ()
+        counted = [RoundSize(m.of(survey, question)[0], m.reports) for m in members]
+        sizes = round_sizes(counted)
         needed = survey.minimum_reports
         if survey.show_when is not None:
             needed = reports_needed(survey, at_worst(question, reading, values, sizes))
@@ -198,6 +199,12 @@ class Counts:
     @property
     def manner(self) -> Manner:
         return self.reading, max(1, len(self.sizes))
+
+
+def round_sizes(counted: Iterable[RoundSize]) -> tuple[RoundSize, ...]:
+    """Return the sizes of the rounds with reports, if there are several."""
+    sizes = tuple(size for size in counted if size.reports)
+    return sizes if len(sizes) > 1 else ()
 
 
 @dataclass(frozen=True)
@@ -256,7 +263,7 @@ class Pool:
 
 
 def is_enough(
-    survey: Survey, question: Question, reading: Reading, reports: int, sizes: tuple[int, ...]
+    survey: Survey, question: Question, reading: Reading, reports: int, sizes: tuple[RoundSize, ...]
 ) -> bool:
     """Return whether the estimate of rounds with these `sizes` is shown, without a search."""
     plan = at_worst(question, reading, sizes=sizes)
@@ -295,5 +302,6 @@ def where_enough(
 
 def _estimator(question: Question, batch: Sequence[Counts]) -> Estimator:
     reading, rounds = batch[0].manner
-    sizes = np.array([counts.sizes for counts in batch]) if rounds > 1 else None
-    return ESTIMATORS[question.estimation](question, *stack(batch), reading.any_time, sizes)
+    sizes = np.array([counts.sizes for counts in batch])
+    parts = (sizes[..., 0], sizes[..., 1]) if rounds > 1 else ()
+    return ESTIMATORS[question.estimation](question, *stack(batch), reading.any_time, *parts)
