@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import threading
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ from deniable.client.net.batches import Batches
 from deniable.client.net.delivery import batch_results
 from deniable.client.net.transport import AppTransport, HttpTransport, Reply, Unreachable
 from deniable.client.state import outbox
+from deniable.client.state.ledger import Identity
 from deniable.client.state.outbox import QueuedEnvelope
 from deniable.client.state.store import open_state
 from deniable.server.http.tokens import new_token
@@ -111,12 +113,13 @@ def answer_all(client: Client, people: int, *surveys: str, **answers: object) ->
 
 
 def fates(client: Client, people: int) -> Counter[tuple[str, str]]:
-    counts = Counter[tuple[str, str]]()
-    for number in range(people):
-        sent = client.person(f"person {number}").sent()
-        assert isinstance(sent, Summary)
-        counts.update((entry.delivery, entry.detail) for entry in sent.entries)
-    return counts
+    return Counter(fate for number in range(people) for fate in fates_of(client, number))
+
+
+def fates_of(client: Client, number: int) -> list[tuple[str, str]]:
+    sent = client.person(f"person {number}").sent()
+    assert isinstance(sent, Summary)
+    return [(entry.delivery, entry.detail) for entry in sent.entries]
 
 
 def publish(server: Counting, *names: str) -> None:
@@ -154,6 +157,33 @@ def test_a_token_is_sent_with_bodies_and_with_nothing_else(
     }
     assert all("Authorization" not in dict(get.headers) for get in server.gets)
     assert TOKEN not in repr(client) + repr(vars(client))
+
+
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_a_withdrawal_that_fails_withholds_that_person_s_reports_only(
+    server: Counting, client_of: MakeClient, cluster: Cluster, token: str | None
+) -> None:
+    """Any people withdraw while another machine uses their rows. All others' reports are sent."""
+    publish(server, "one")
+    kept = {"state": cluster.new_database().url, "state_key": STATE_KEY}
+    client = client_of(server=server.url, token=token, send_within=3600.0, **kept)
+    answer_all(client, 8, "one")
+    leaving = random.sample(range(8), random.randrange(1, 4))
+    other = open_state(kept["state"], STATE_KEY)
+    with other.transaction() as db:
+        for number in leaving:
+            Identity(f"person {number}").person(db)
+            assert not client.person(f"person {number}").consent(False)
+    other.close()
+    assert client.flush(PATIENCE) == len(leaving)
+    assert sum(len(parse_envelopes(post.body)) for post in server.posts) == 8 - len(leaving)
+    assert fates(client, 8) == {("accepted", ""): 8 - len(leaving), ("waiting", ""): len(leaving)}
+    for number in leaving:
+        assert fates_of(client, number) == [("waiting", "")]
+        assert client.person(f"person {number}").consent(False)
+        assert fates_of(client, number) == [("withdrawn", "")]
+    assert client.flush(PATIENCE) == 0
+    assert not client._state.consents.unwritten
 
 
 def test_a_client_without_a_token_sends_single_reports(

@@ -467,12 +467,12 @@ def noise_comes_before_the_charge(patch: pytest.MonkeyPatch) -> None:
 def tries_have_no_end(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(outbox, "MAX_TRIES", 1000)
     few, many = "tries < 10", "tries < 1000"
-    patch.setattr(outbox, "_CANDIDATES", outbox._CANDIDATES.replace(few, many))
+    patch.setattr(outbox, "_READY", tuple(ready.replace(few, many) for ready in outbox._READY))
 
 
 def servers_are_not_told_apart(patch: pytest.MonkeyPatch) -> None:
-    for_any = outbox._CANDIDATES.replace("server = :server", ":server != ''")
-    patch.setattr(outbox, "_CANDIDATES", for_any)
+    for_any = outbox.SENDABLE.replace("server = :server", ":server != ''")
+    patch.setattr(outbox, "SENDABLE", for_any)
 
 
 def a_withdrawal_leaves_reports(patch: pytest.MonkeyPatch) -> None:

@@ -381,7 +381,7 @@ def changes_the_id_of_a_retry() -> None:
 @fault("tries_are_few")
 def never_gives_up() -> None:
     few = f"tries < {outbox.MAX_TRIES}"
-    put(outbox, "_CANDIDATES", outbox._CANDIDATES.replace(few, "tries < 1000"))
+    put(outbox, "_READY", tuple(ready.replace(few, "tries < 1000") for ready in outbox._READY))
     put(outbox, "MAX_TRIES", 1000)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from datetime import date
 
-    from deniable.client.state.ledger import Ledger
+    from deniable.client.state.ledger import Identity, Ledger
 
 __all__ = ["Rows", "Transaction"]
 
@@ -34,6 +34,7 @@ class Transaction(Protocol):
     """Open transaction of a state. Its statements are SQL that both databases understand."""
 
     today: date  # UTC; where machines share the state, it never goes back
+    unwritten: set[Identity]  # people whose withdrawal could not be stored
     erased: bool  # whether private rows were deleted
     numbered: str  # condition of the rows of the history that share their numbers
     reserving: str  # clause that selects only rows that no other transaction is taking

@@ -44,7 +44,7 @@ from urllib.parse import quote
 from deniable.client.signal_safety import LockWait, lock_wait_of_call
 from deniable.client.state import Transaction, schema
 from deniable.client.state.drafts import DraftFile, clear_released_slots
-from deniable.client.state.ledger import KEY_BYTES, Ledger, has_gap
+from deniable.client.state.ledger import KEY_BYTES, Identity, Ledger, has_gap
 from deniable.client.state.outbox import uniform
 from deniable.client.state.store import Now, State, StateBlocked, system_time
 from deniable.shared.errors import StoreUnusable
@@ -74,6 +74,7 @@ class SqliteTransaction(sqlite3.Connection):
 
     today, reserving, normal_delay, numbered = date.min, "", 0.0, "TRUE"
     erased = True  # the -wal file may hold deleted rows: a killed process can leave them there
+    unwritten: set[Identity]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: passed on to SQLite
         super().__init__(*arguments, **options)
@@ -340,7 +341,7 @@ class SqliteState(State):
                 check_same_thread=False,
                 factory=SqliteTransaction,
             )
-            connection.file = file
+            connection.file, connection.db.unwritten = file, self.consents.unwritten
             if connection is self._writer:
                 self._configure(connection.db)
         connection.db.execute("PRAGMA busy_timeout = 0")  # `_begin` waits

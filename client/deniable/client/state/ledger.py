@@ -68,6 +68,7 @@ KEY_BYTES = 32
 OWN = b""  # the install's own person
 TOTAL = ""  # no question has this name
 MAX_CACHED_PEOPLE = 1_000  # whose totals are kept in memory
+MAX_WITHHELD = 1_000  # people whom one statement excludes
 
 SHOW = "DENIABLE_SHOW"  # print an example of a report, and send nothing
 SWITCHES = ("DO_NOT_TRACK", "DENIABLE_OFF", SHOW)
@@ -102,11 +103,11 @@ class Identity:
 
     def person(self, db: Transaction) -> bytes:
         """Return the bytes that stand for this person in this store, and lock the person's rows."""
-        person = self._hash(db)
+        person = self.hash(db)
         db.lock(person)
         return person
 
-    def _hash(self, db: Transaction) -> bytes:
+    def hash(self, db: Transaction) -> bytes:
         if self._text is None:
             return OWN
         import hmac
@@ -147,9 +148,23 @@ class Consents:
 
     def obstacle(self, db: Transaction) -> Outcome | None:
         """Return the reason why nothing may be fetched or sent now, for anyone."""
-        query = "SELECT EXISTS (SELECT 1 FROM settings WHERE name = 'consent' AND value = 'yes')"
-        given = not self.unwritten and db.execute(query).fetchone()[0]
+        others, values = withheld(db)
+        yes = f"SELECT 1 FROM settings WHERE name = 'consent' AND value = 'yes' {others}"  # noqa: S608 - placeholders
+        (given,) = db.execute(f"SELECT EXISTS ({yes})", values).fetchone()
         return overruled(self.allow_ci) or (None if given else Outcome("no-consent", NOT_GIVEN))
+
+
+def withheld(db: Transaction) -> tuple[str, dict[str, bytes]]:
+    """Return a condition that excludes people whose withdrawal is not stored yet, and its values.
+
+    If there are very many, it excludes everyone.
+    """
+    people = db.unwritten.copy()
+    if len(people) > MAX_WITHHELD:
+        return "AND FALSE", {}
+    values = {f"held{number}": one.hash(db) for number, one in enumerate(people)}
+    names = ", ".join(f":{name}" for name in values)
+    return f"AND person NOT IN ({names})" if values else "", values
 
 
 def overruled(

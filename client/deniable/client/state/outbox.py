@@ -29,7 +29,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from deniable.client.state import Transaction
-from deniable.client.state.ledger import OWN, read_setting, write_setting
+from deniable.client.state.ledger import OWN, read_setting, withheld, write_setting
 
 if TYPE_CHECKING:
     from deniable.shared.envelope import Envelope
@@ -57,23 +57,15 @@ _OLDEST = """DELETE FROM acknowledged WHERE (person, survey, round) IN (
     WHERE size > {limit})"""
 
 # The envelopes that may be sent to a server. A withdrawal deletes the person's envelopes; the check
-# of consent here is a second guard. PostgreSQL turns EXISTS into a join, whose plan is a hundred
-# times slower while it has no statistics.
+# of consent here is a second guard, and `_sendable` adds a third. PostgreSQL turns EXISTS into a
+# join, whose plan is a hundred times slower while it has no statistics.
 SENDABLE = """server = :server AND (SELECT value FROM settings
     WHERE settings.person = outbox.person AND name = 'consent') = 'yes'"""
 
 # An envelope due after `latest` was scheduled before the clock was set back, so it may go now.
 # No report leaves before `earliest`, the moment after its round that was drawn with its first call.
 _READY = ("due <= :now", "due > :latest", f"tries < {MAX_TRIES} AND number <= :up_to")
-_CANDIDATES = " UNION ALL ".join(
-    f"""SELECT * FROM (SELECT number FROM outbox
-        WHERE {SENDABLE} AND earliest <= :now AND {ready} LIMIT {MAX_CANDIDATES}) AS ready"""  # noqa: S608 - constants
-    for ready in _READY
-)
-
-_ALL_READY = f"{SENDABLE} AND earliest <= :now AND ({' OR '.join(f'({r})' for r in _READY)})"
-_ANY_READY = f"""SELECT survey, round FROM (SELECT survey, round FROM outbox
-    WHERE {_ALL_READY} LIMIT {MAX_CANDIDATES}) AS ready ORDER BY random() LIMIT 1"""  # noqa: S608 - constants
+_ANY_READY = f"earliest <= :now AND ({' OR '.join(f'({ready})' for ready in _READY)})"
 
 Delivery = Literal["waiting", "accepted", "relayed", "refused", "given-up", "dropped", "withdrawn"]
 Item = TypeVar("Item")
@@ -280,8 +272,9 @@ def fewest_tries(
 
     The first try must be durable before a connection is opened.
     """
-    query = f"SELECT min(tries) FROM outbox WHERE number IN ({_CANDIDATES})"  # noqa: S608 - constants
-    row = db.execute(query, _bounds(server, now, up_to, within)).fetchone()
+    candidates, values = _candidates(db, server, now, up_to, within)
+    query = f"SELECT min(tries) FROM outbox WHERE number IN ({candidates})"  # noqa: S608 - constants
+    row = db.execute(query, values).fetchone()
     return None if row is None or row[0] is None else int(row[0])
 
 
@@ -298,12 +291,12 @@ def take(
 
     No other process sends it for the seconds that it is reserved.
     """
+    candidates, values = _candidates(db, server, now, up_to, within)
     query = f"""
         SELECT number, person, survey, round, envelope, due, slot, tries FROM outbox
-        WHERE number IN ({_CANDIDATES}) AND tries >= :least AND earliest <= :now
+        WHERE number IN ({candidates}) AND tries >= :least AND earliest <= :now
         ORDER BY random() LIMIT 1 {db.reserving}"""  # noqa: S608 - constants
-    values = _bounds(server, now, up_to, within) | {"least": least_tries}
-    row = db.execute(query, values).fetchone()
+    row = db.execute(query, values | {"least": least_tries}).fetchone()
     if row is None:
         return None
     taken = QueuedEnvelope(*row)
@@ -340,20 +333,20 @@ def freeze(
 
 def seconds_until_due(db: Transaction, server: str, now: datetime) -> float | None:
     """Return the seconds until the next envelope is due; None if none waits."""
-    first = db.execute(
-        f"SELECT due FROM outbox WHERE {SENDABLE} ORDER BY due LIMIT 1",  # noqa: S608 - a constant
-        {"server": server},
-    ).fetchone()
+    sendable, values = _sendable(db, server)
+    query = f"SELECT due FROM outbox WHERE {sendable} ORDER BY due LIMIT 1"  # noqa: S608 - constants
+    first = db.execute(query, values).fetchone()
     return None if first is None else max(0.0, first[0] - now.timestamp())
 
 
 def reschedule(db: Transaction, server: str, now: datetime, within: float, up_to: int) -> None:
     """Give due envelopes above a number new random moments, because many are due after a pause."""
-    late = now.timestamp() - db.normal_delay
+    sendable, values = _sendable(db, server)
+    late = {"late": now.timestamp() - db.normal_delay, "up_to": up_to}
     due = db.execute(
-        f"SELECT number FROM outbox WHERE {SENDABLE} AND due <= :late AND number > :up_to"  # noqa: S608 - constants
+        f"SELECT number FROM outbox WHERE {sendable} AND due <= :late AND number > :up_to"  # noqa: S608 - constants
         f" {db.reserving}",
-        {"server": server, "late": late, "up_to": up_to},
+        values | late,
     ).fetchall()
     _write_dues(db, ((number, random_moment(now, within)) for (number,) in due))
 
@@ -365,15 +358,18 @@ def due_batch(
     db: Transaction, server: str, now: datetime, up_to: int, within: float, most: int
 ) -> list[QueuedEnvelope]:
     """Return envelopes that may be sent now, of one random survey and round."""
-    values: dict[str, object] = {**_bounds(server, now, up_to, within), "most": most}
-    first = db.execute(_ANY_READY, values).fetchone()
+    sendable, who = _sendable(db, server)
+    values: dict[str, object] = {**who, **_bounds(now, up_to, within), "most": most}
+    ready = f"FROM outbox WHERE {sendable} AND {_ANY_READY}"
+    query = f"""SELECT survey, round FROM (SELECT survey, round {ready} LIMIT {MAX_CANDIDATES})
+        AS ready ORDER BY random() LIMIT 1"""  # noqa: S608 - constants
+    first = db.execute(query, values).fetchone()
     if first is None:
         return []
     values["survey"], values["round"] = first
     query = f"""
-        SELECT number, person, survey, round, envelope, due, slot, tries FROM outbox
-        WHERE {_ALL_READY} AND survey = :survey AND round = :round
-        ORDER BY due LIMIT :most {db.reserving}"""  # noqa: S608 - constants
+        SELECT number, person, survey, round, envelope, due, slot, tries
+        {ready} AND survey = :survey AND round = :round ORDER BY due LIMIT :most {db.reserving}"""
     return [QueuedEnvelope(*row) for row in db.execute(query, values).fetchall()]
 
 
@@ -548,11 +544,29 @@ def _described(symbols: Iterable[ReportedSymbol]) -> str:
     return json.dumps([symbol._asdict() for symbol in symbols], ensure_ascii=False)
 
 
-def _bounds(server: str, now: datetime, up_to: int, within: float) -> dict[str, str | float]:
-    """Return the values in `_CANDIDATES`."""
+def _sendable(db: Transaction, server: str) -> tuple[str, dict[str, object]]:
+    """Return the condition of the envelopes that may be sent to a server, and its values."""
+    others, values = withheld(db)
+    return f"{SENDABLE} {others}", {"server": server, **values}
+
+
+def _candidates(
+    db: Transaction, server: str, now: datetime, up_to: int, within: float
+) -> tuple[str, dict[str, object]]:
+    """Return the query of numbers of envelopes that may be sent now, and its values."""
+    sendable, values = _sendable(db, server)
+    queries = (
+        f"""SELECT * FROM (SELECT number FROM outbox
+        WHERE {sendable} AND earliest <= :now AND {ready} LIMIT {MAX_CANDIDATES}) AS ready"""  # noqa: S608 - constants
+        for ready in _READY
+    )
+    return " UNION ALL ".join(queries), values | _bounds(now, up_to, within)
+
+
+def _bounds(now: datetime, up_to: int, within: float) -> dict[str, float]:
+    """Return the values in `_READY`."""
     second = now.timestamp()
-    times = {"now": second, "latest": second + 2 * DAY_SECONDS + within}
-    return {"server": server, "up_to": up_to, **times}
+    return {"now": second, "latest": second + 2 * DAY_SECONDS + within, "up_to": up_to}
 
 
 def _drop(db: Transaction, where: str, values: tuple[bytes, ...], limit: int) -> None:

@@ -49,7 +49,7 @@ from psycopg.pq import Conninfo
 from deniable.client.environment import is_loopback
 from deniable.client.signal_safety import LockWait, lock_wait_of_call
 from deniable.client.state import Rows, Transaction
-from deniable.client.state.ledger import KEY_BYTES, Ledger
+from deniable.client.state.ledger import KEY_BYTES, Identity, Ledger
 from deniable.client.state.schema import INDEXES, TABLES
 from deniable.client.state.store import Now, State, StateBlocked
 from deniable.shared.errors import InvalidPolicy, StoreUnusable
@@ -101,7 +101,7 @@ _TYPES = {
     "REAL": "DOUBLE PRECISION",
 }
 _UNUSED = ("people_key", "slots")  # the key is elsewhere, and there are no drafts
-_PLACEHOLDER = re.compile(r"\?|:([a-z_]+)")
+_PLACEHOLDER = re.compile(r"\?|:([a-z_]+[0-9]*)")
 
 
 class _Connection(psycopg.Connection[tuple[Any, ...]]):  # Any: PostgreSQL's kinds of value
@@ -154,10 +154,15 @@ class PostgresTransaction:
     normal_delay = 60.0  # other processes may be about to send it
 
     def __init__(
-        self, connection: _Connection, key: bytes, today: date, queued: deque[int]
+        self,
+        connection: _Connection,
+        key: bytes,
+        today: date,
+        queued: deque[int],
+        unwritten: set[Identity],
     ) -> None:
         self._connection, self._key, self.writes = connection, key, False
-        self._queued = queued
+        self._queued, self.unwritten = queued, unwritten
         self._locked = set[bytes]()
         self.verified: dict[bytes, Ledger] = {}  # empty, because others may have written
         self.today = today
@@ -262,7 +267,9 @@ class PostgresState(State):
             try:
                 self._ahead = datetime.fromtimestamp(second, UTC) - datetime.now(UTC)
                 today = max(self.now().astimezone(UTC).date(), latest)
-                yield PostgresTransaction(connection, self._key, today, self.queued), latest
+                unwritten = self.consents.unwritten
+                db = PostgresTransaction(connection, self._key, today, self.queued, unwritten)
+                yield db, latest
                 connection.warnings.clear()
                 if connection.execute("COMMIT").statusmessage != "COMMIT":
                     raise StateBlocked(f"{self.address} undid a transaction; nothing was sent")
