@@ -54,11 +54,7 @@ class Trial:
 
     def run(self) -> list[int]:
         """Run the trial and return the final tally: the number of reports, then the cells."""
-        with create_store(self.data) as store:
-            self.asked = published(store, this_month())
-            self.token = new_token()
-            now = datetime.now(UTC)
-            store.add_token(self.token, "app", now, now + timedelta(days=1))
+        self.publish()
         with self.supervised(), ThreadPoolExecutor(CLIENTS) as pool:
             done = [pool.submit(self.client, number) for number in range(CLIENTS)]
             self.kill_often()
@@ -67,6 +63,13 @@ class Trial:
         with open_recovered(self.data) as store:
             (tally,) = store.tallies(self.asked.sequence)
             return [tally.reports, *tally.cells.tolist()]
+
+    def publish(self) -> None:
+        with create_store(self.data) as store:
+            self.asked = published(store, this_month())
+            self.token = new_token()
+            now = datetime.now(UTC)
+            store.add_token(self.token, "app", now, now + timedelta(days=1))
 
     def truth(self) -> list[int]:
         reports = self.batches * BATCH

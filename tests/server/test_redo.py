@@ -137,11 +137,11 @@ def test_repeated_failures_keep_each_report_once(
         assert store.unsettled() == [], "the group is not pending"
 
 
-def _no_room(_: RedoFile, uploads: list[Upload]) -> bool:
+def _no_room(_: RedoFile, uploads: list[Upload], _stored: int) -> bool:
     raise StoreUnusable(f"no room for {len(uploads)}")
 
 
-def _full(_: sqlite3.Connection) -> None:
+def _full(_: sqlite3.Connection, _acknowledged: int) -> None:
     raise sqlite3.OperationalError("database or disk is full")
 
 
@@ -158,9 +158,9 @@ def test_one_half_stays_intact_when_the_other_is_torn(tmp_path: Path) -> None:
     with SqliteStore.create(tmp_path / "data") as store:
         asked = published(store, survey())
     kept, uploads = RedoFile(file), some(asked, 3, 40)
-    assert kept.keep(uploads[:20])
+    assert kept.keep(uploads[:20], 0)
     before = file.read_bytes()
-    assert kept.keep(uploads[20:])
+    assert kept.keep(uploads[20:], 0)
     after = file.read_bytes()
     assert {row.kept.id for row in RedoFile(file).lost} == {upload.id for upload in uploads}
     place = 0 if any(after[:HALF_BYTES]) else HALF_BYTES

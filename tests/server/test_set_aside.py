@@ -61,7 +61,7 @@ def test_an_intact_half_is_kept_next_to_a_ruined_one(tmp_path: Path) -> None:
     file, halves = tmp_path / redo_file.FILE, list[bytes]()
     for seed in (1, 2):
         kept = RedoFile(file)
-        assert kept.keep(some(asked, seed, 200))
+        assert kept.keep(some(asked, seed, 200), 0)
         kept.close()
         halves.append(file.read_bytes().strip(b"\0").ljust(HALF_BYTES, b"\0"))
         file.unlink()
@@ -102,7 +102,7 @@ def test_two_writes_in_one_half_invent_no_envelope(tmp_path: Path) -> None:
     uploads, chance, file = some(asked, 1, 600), random.Random(3), tmp_path / redo_file.FILE
     kept, halves = RedoFile(file), list[bytes]()
     for group in (uploads[:200], uploads[200:400], uploads[400:]):
-        assert kept.keep(group)
+        assert kept.keep(group, 0)
         content = file.read_bytes()
         halves.append(content[: 2 * HALF_BYTES].strip(b"\0").ljust(HALF_BYTES, b"\0"))
     kept.close()

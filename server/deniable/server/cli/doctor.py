@@ -27,6 +27,10 @@ ASIDE = (
 )
 NO_FOLDER = "--repair works only on data folders; for a database, use PostgreSQL's own tools"
 OWN_TOOLS = "its files are not checked here; use PostgreSQL's own tools, such as pg_amcheck"
+LOST_FIX = (
+    "if you have a newer copy of the files, put it back before the next start of the server or "
+    "repair, which records the loss"
+)
 REPAIR = "stop the server, then: deniable doctor --data DIR --repair"
 WORDS = {
     "wrong": "its tally differs from its envelopes",
@@ -108,8 +112,9 @@ def _checks(data: Path, repair: bool) -> Iterator[Finding]:
     from deniable.server.store.sqlite.damaged_files import damaged_files, set_aside
     from deniable.server.store.sqlite.inspection import Inspection
 
+    aside = list(set_aside(data)) if repair else []
     if repair:
-        for name, says, well in set_aside(data):
+        for name, says, well in aside:
             yield Finding("file", well, f"{name}: {says}", "" if well else IF_NOT_WHOLE)
     elif damaged := list(damaged_files(data)):
         for name, says in damaged:
@@ -119,12 +124,29 @@ def _checks(data: Path, repair: bool) -> Iterator[Finding]:
         damage = inspection.damage()
     fix = RESTORE if damage else ""
     yield Finding("file", damage is None, damage or "the database is intact", fix)
+    yield _receipts(data, repair, known=not all(well for _, _, well in aside))
     if repair:
         with open_recovered(data):
             pass
     surveys: dict[int, PublishedSurvey] = {}
     yield from _surveys(data, surveys)
     yield from _rounds(data, surveys, repair)
+
+
+def _receipts(data: Path, repair: bool, known: bool) -> Finding:
+    """Compare the reports in the files with the number that was acknowledged.
+
+    A repair records a loss. If a file that was set aside explains it (`known`), it is no fault.
+    """
+    from deniable.server.store import FILE
+    from deniable.server.store.sqlite.inspection import record_loss
+    from deniable.server.store.sqlite.receipt_count import loss_of
+
+    loss = loss_of(data / FILE)
+    if loss is not None and not repair:
+        return Finding("receipts", False, str(loss), LOST_FIX)
+    says = record_loss(data) or "no acknowledged report is missing"
+    return Finding("receipts", loss is None or known, says, "" if known else RESTORE)
 
 
 def _surveys(data: Path, surveys: dict[int, PublishedSurvey]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ opens the same store, as commands do; it has a memory limit and a lower CPU prio
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import resource
 import socket
@@ -39,7 +40,7 @@ from deniable.server.process.addresses import (
 from deniable.server.process.logs import logging_config
 from deniable.server.process.supervisor import Role, run_granian, supervise, watch_parent
 from deniable.server.store import Place, create_folder, create_store, is_begun, open_store
-from deniable.server.store.sqlite.inspection import check_tables
+from deniable.server.store.sqlite.inspection import check_tables, record_loss
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.errors import DeniableError, StoreUnusable
@@ -255,5 +256,7 @@ def _prepare(data: Place) -> None:
     try:
         if is_begun(data):
             check_tables(data)
+            if loss := record_loss(data):
+                logging.getLogger("deniable.server").critical("%s", loss)
     finally:
         os.close(lock)

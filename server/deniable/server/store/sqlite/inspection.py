@@ -18,8 +18,15 @@ from deniable.server.store.records import (
     checked_tally,
     row_of,
 )
-from deniable.server.store.sql_store import SURVEY, survey_row
+from deniable.server.store.sql_store import SURVEY, note, noted, survey_row
 from deniable.server.store.sqlite.envelope_rows import unpacked, whole
+from deniable.server.store.sqlite.receipt_count import (
+    LOST,
+    STORED,
+    Loss,
+    loss_of,
+    stored_reports,
+)
 from deniable.server.store.sqlite.sqlite_database import (
     FILE,
     check_database,
@@ -30,6 +37,7 @@ from deniable.server.store.sqlite.sqlite_database import (
 from deniable.server.store.sqlite.write_connection import HERE
 
 OF_ROUND = "SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind <= 1"
+RECORDED_LOSS = "at earlier starts, acknowledged reports were missing: {:,} in all"
 TABLE_NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 
 
@@ -74,6 +82,15 @@ class Inspection:
         for row in self._driver.execute(OF_ROUND, (survey, number)):
             yield from unpacked(self._driver, row)
 
+    def lost_reports(self) -> int:
+        """Return the number of lost reports that the starts of servers have recorded."""
+        return int(noted(self._driver, LOST) or 0)
+
+    def record_loss(self, loss: Loss) -> None:
+        """Record a loss, so that it is counted once and stays known."""
+        note(self._driver, LOST, str(self.lost_reports() + loss.reports))
+        note(self._driver, STORED, str(stored_reports(self._driver) + loss.reports))
+
     def count_as(self, survey: int, tally: RoundTally) -> None:
         """Replace the tally of a round that is not sealed."""
         self._driver.execute(PUT, row_of(survey, HERE, tally))
@@ -88,6 +105,17 @@ def check_tables(data: Path) -> None:
             f"a disk has damaged {data / FILE}: {damage}; copy the folder as it is, and restore "
             f"the newest backup, or look further: deniable doctor --data {data}"
         )
+
+
+def record_loss(data: Path) -> str | None:
+    """Record a new loss of acknowledged reports; return what is known of losses."""
+    loss = loss_of(data / FILE)
+    with Inspection.of(data, writes=loss is not None) as inspection:
+        if loss is not None:
+            inspection.record_loss(loss)
+            return str(loss)
+        lost = inspection.lost_reports()
+        return RECORDED_LOSS.format(lost) if lost else None
 
 
 def check_rows(driver: sqlite3.Connection) -> int:

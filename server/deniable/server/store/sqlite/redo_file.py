@@ -9,8 +9,8 @@ an envelope belongs to. Once that half is on disk, the group zeroes the first on
 of 512-byte sectors, each with a checksum. A disk writes a sector completely or not at all, so after
 a kill or a power cut each sector is all zeros or as it was written. Any other content is damage.
 
-A half starts with the length of its content (u32) and the content's digest (16). For each survey
-and round, the content is
+A half starts with the length of its content (u32) and the content's digest (16). The content starts
+with the number of reports that the tables had stored before (u64). Then, for each survey and round:
 
     survey id (32) · round (u32) · length (u32)
 
@@ -47,6 +47,7 @@ MAX_CONTENT_BYTES = HALF_BYTES // SECTOR_BYTES * SECTOR_ROOM
 REREAD_SECONDS = 0.01  # longer than a write takes
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _HEAD = struct.Struct("<I16s")
+_STORED = struct.Struct("<Q")
 _ROUND = struct.Struct("<32sII")
 _ENVELOPE = struct.Struct("<16sHI")
 Round = tuple[str, int]  # a survey's id, and the number of a round
@@ -69,22 +70,40 @@ class RedoFile:
         self.pending: dict[Round, list[bytes]] = {}  # envelopes, packed as in the file
         # Skip an incomplete half, which was never acknowledged. Both halves may hold an envelope.
         self._lost: dict[Key, Unsettled] = {}
-        for half in _halves(_content(file)):
-            self._lost |= _unpack(_intact_content(half))
+        self._stored = 0  # number of reports in the tables before those of this file
+        self._owed = 0  # number of reports in this file
+        contents = filter(None, map(_intact_content, _halves(_content(file))))
+        for content in sorted(contents, key=lambda part: (_STORED.unpack_from(part), len(part))):
+            rows = _unpack(content)
+            self._lost |= rows
+            (self._stored,) = _STORED.unpack_from(content)  # the last half has all pending reports
+            self._owed = sum(row.kept.reports for row in rows.values())
 
     @property
     def lost(self) -> Sequence[Unsettled]:
         """Envelopes of failed transactions, unless they are pending again."""
         return [*self._lost.values()]
 
-    def keep(self, uploads: Sequence[Upload]) -> bool:
-        """Write uploads and all pending envelopes to disk; return False if the file is full."""
+    def total(self, stored: int) -> int:
+        """Return the number of reports in the tables, which have stored this many, and here.
+
+        If the tables have stored more than this file notes, they hold its reports too.
+        """
+        if stored > self._stored:
+            return max(stored, self._stored + self._owed)
+        return stored + self._owed
+
+    def keep(self, uploads: Sequence[Upload], stored: int) -> bool:
+        """Write uploads and all pending envelopes to disk; return False if the file is full.
+
+        The tables have stored this many reports, without the pending ones.
+        """
         grown = {key: [*envelopes] for key, envelopes in self.pending.items()}
         for upload in uploads:
             members = grown.setdefault((upload.survey.id, upload.round), [])
             head = _ENVELOPE.pack(upload.id, upload.count - 1, len(upload.payload))
             insort(members, head + upload.payload)
-        content = _pack(grown)
+        content = _pack(grown, stored)
         self.begin()
         if _HEAD.size + len(content) > MAX_CONTENT_BYTES:
             return False
@@ -92,9 +111,10 @@ class RedoFile:
             self._write(content)
         except OSError as error:
             raise _store_error(error) from error
-        self.pending = grown
+        self.pending, self._stored = grown, stored
         for upload in uploads:
-            self._lost.pop((upload.survey.id, upload.round, upload.id), None)
+            if self._lost.pop((upload.survey.id, upload.round, upload.id), None) is None:
+                self._owed += upload.count
         return True
 
     def begin(self) -> None:
@@ -120,7 +140,7 @@ class RedoFile:
 
     def settle(self) -> None:
         """Clear the file: all its envelopes are on disk in the tables."""
-        self.pending, self._lost = {}, {}
+        self.pending, self._lost, self._owed = {}, {}, 0
         try:
             self._zero(0)
             self._zero(1)
@@ -130,7 +150,7 @@ class RedoFile:
 
     def lose(self) -> None:
         """Mark the pending envelopes as lost: their transaction has been rolled back."""
-        self._lost |= _unpack(_pack(self.pending))
+        self._lost |= _unpack(_pack(self.pending, self._stored))
         self.pending = {}
 
     def close(self) -> None:
@@ -191,8 +211,8 @@ def _put(handle: int, content: bytes, offset: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _pack(pending: dict[Round, list[bytes]]) -> bytes:
-    parts: list[bytes] = []
+def _pack(pending: dict[Round, list[bytes]], stored: int) -> bytes:
+    parts = [_STORED.pack(stored)]
     for (survey, number), envelopes in sorted(pending.items()):
         packed = b"".join(envelopes)
         parts += (_ROUND.pack(bytes.fromhex(survey), number, len(packed)), packed)
@@ -262,7 +282,7 @@ def _content(file: Path) -> bytes:
 
 def _unpack(content: bytes) -> dict[Key, Unsettled]:
     envelopes: dict[Key, Unsettled] = {}
-    start = 0
+    start = _STORED.size
     while start < len(content):
         survey, number, length = _ROUND.unpack_from(content, start)
         start += _ROUND.size

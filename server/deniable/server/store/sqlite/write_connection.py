@@ -23,8 +23,10 @@ from pathlib import Path
 
 from deniable.server.disk import PRIVATE_FILE
 from deniable.server.store.records import Kept, Round, Upload
-from deniable.server.store.sql_store import SqlTransaction
+from deniable.server.store.sql_store import SqlTransaction, note
 from deniable.server.store.sqlite.envelope_rows import keep_envelopes, stored_ids
+from deniable.server.store.sqlite.receipt_count import FILE as RECEIPTS
+from deniable.server.store.sqlite.receipt_count import STORED, ReceiptFile, stored_reports
 from deniable.server.store.sqlite.redo_file import FILE as REDO
 from deniable.server.store.sqlite.redo_file import RedoFile
 from deniable.server.store.sqlite.sqlite_database import connect, errors_as_ours, transaction
@@ -65,6 +67,8 @@ class WriteConnection:
 
     def __init__(self, file: Path) -> None:
         self._file, self.redo = file, RedoFile(file.with_name(REDO))
+        self._receipts = ReceiptFile(file.with_name(RECEIPTS))
+        self._stored = self._acknowledged = 0  # reports: before the transaction, and with it
         self._lock = WriteLock(file.with_name(LOCK_FILE))
         self._writing, self._emptying = threading.Lock(), threading.Lock()
         self._writer: sqlite3.Connection | None = None
@@ -79,10 +83,13 @@ class WriteConnection:
             try:
                 group = SqliteTransaction(driver)
                 yield group
+                acknowledged = self._acknowledged + sum(upload.count for upload in group.taken)
                 if later and self._keep_in_redo(group.taken):
                     driver.execute("RELEASE one")
+                    self._acknowledged = acknowledged
+                    self._receipts.write(acknowledged)
                 else:
-                    self._commit(driver)
+                    self._commit(driver, acknowledged)
             except BaseException:
                 self._undo(driver)
                 raise
@@ -157,6 +164,7 @@ class WriteConnection:
             if later:
                 self._lock.wait_until_free()
             driver.execute("BEGIN IMMEDIATE")
+            self._stored = self._acknowledged = stored_reports(driver)
         driver.execute("SAVEPOINT one")
         return driver
 
@@ -168,19 +176,24 @@ class WriteConnection:
         if self._lock.is_held():
             return False
         if taken:
-            return self.redo.keep(taken)
+            return self.redo.keep(taken, self._stored)
         self.redo.begin()
         return bool(self.redo.pending)
 
-    def _commit(self, driver: sqlite3.Connection) -> None:
+    def _commit(self, driver: sqlite3.Connection, acknowledged: int) -> None:
+        """Commit, and count reports of the redo file that were dropped with their survey, too."""
+        acknowledged = max(acknowledged, self.redo.total(self._stored))
+        if acknowledged > self._stored:
+            note(driver, STORED, str(acknowledged))
         driver.execute("COMMIT")
+        self._receipts.write(acknowledged)
         self.redo.settle()
 
     def _end(self) -> None:
         if self._writer is not None and self._writer.in_transaction:
             with errors_as_ours("move reports into its tables"):
                 try:
-                    self._commit(self._writer)
+                    self._commit(self._writer, self._acknowledged)
                 except sqlite3.Error:
                     self._undo_all(self._writer)
                     raise
