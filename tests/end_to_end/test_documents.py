@@ -25,6 +25,7 @@ from tests.documents import ROOT, blocks, commands, documents, section_of, text_
 ALL = [block for document in documents() for block in blocks(document)]
 HERE = "tests/end_to_end/test_documents.py"
 RECIPES = "tests/client/test_recipes.py"
+DRILLS = "tests/server/test_drills.py"
 SHOWN = "tests/server/test_shown_commands.py"
 DEPLOYED = "tests/end_to_end/test_deploying.py"
 ALERTS = "tests/server/test_alerts.py"
@@ -62,6 +63,9 @@ RUN = {
     ("server/DEPLOYING.md", "Estimates in Prometheus"): ALERTS,
     ("server/DEPLOYING.md", "Alerts from the server"): ALERTS,
     ("server/DEPLOYING.md", "Backups"): SHOWN,
+    ("server/DEPLOYING.md", "A fail-over drill"): DRILLS,
+    ("server/DEPLOYING.md", "Reconciling a round"): DRILLS,
+    ("server/DEPLOYING.md", "Restoring an old backup"): DRILLS,
     ("server/DEPLOYING.md", "Archives"): SHOWN,
     ("server/DEPLOYING.md", "Deleting a survey"): SHOWN,
     ("server/DEPLOYING.md", "The register"): SHOWN,
@@ -81,6 +85,7 @@ NOT_RUN = {
     ("server/DEPLOYING.md", "Docker"): "no Docker here; its commands are held to their options",
     ("server/DEPLOYING.md", "Several nodes on PostgreSQL"): "a database server's own tools",
     ("server/DEPLOYING.md", "What the database reveals about arrival times"): "its settings",
+    ("server/DEPLOYING.md", "Fail-over"): "a setting of PostgreSQL; test_drills has another",
     ("server/DEPLOYING.md", "PostgreSQL backups"): "run by tests/server/test_postgres.py",
     ("server/README.md", "How it fits together"): "a drawing",
     ("shared/ARCHITECTURE.md", "The path of an answer"): "a drawing",
@@ -99,6 +104,8 @@ SEVERAL = {
     ("client/README.md", "A federated mean"): 2,
     ("server/DEPLOYING.md", "A service"): 2,
     ("server/DEPLOYING.md", "A relay"): 3,
+    ("server/DEPLOYING.md", "A fail-over drill"): 2,
+    ("server/DEPLOYING.md", "Restoring an old backup"): 2,
     ("server/DEPLOYING.md", "Docker"): 2,
     ("server/DEPLOYING.md", "Tokens and keys"): 2,
     ("simulations/README.md", "In Python"): 3,
@@ -130,6 +137,7 @@ def parser() -> argparse.ArgumentParser:
 
 def parsed(line: str) -> argparse.Namespace:
     """Parse a line as the command does; raise AssertionError for a mistake."""
+    line = re.sub(r'--store "\$[A-Z]+"', "--store postgresql:///name", line)
     words = shlex.split(line.replace("$(date +%F)", "today"))
     try:
         chosen, more = parser().parse_known_args(words)
