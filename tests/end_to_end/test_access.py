@@ -144,6 +144,7 @@ def every_page(here: World, url: str, folder: Path) -> list[Page]:
         "token-made": ("/operate", 'form[action$="/operate/tokens"] button'),
         "tried": (f"/surveys/{found['waiting'].id}", 'form[action$="/try"] button'),
         "checked": ("/operate/check", 'form[action$="/check"] button'),
+        "drafted": ("/operate/check", 'form[action$="/draft"] button'),
     }
     for name, (path, press) in acts.items():
         page: Page = {"name": name, "url": url + path, "cookies": operator, "press": press}

@@ -250,3 +250,15 @@ def test_sealed_and_long_reports_are_not_shown_for_a_shell(tmp_path: Path) -> No
     with world(tmp_path / "data", sealing={PUBLIC: KEY}) as here:
         asked = here.publish(survey(sealed_to=PUBLIC))
         assert "curl -s" not in signed_in(here, "operator").get(f"/surveys/{asked.id}").text
+
+
+def test_a_survey_by_invitation_shows_how_to_print_codes(
+    here: World, operator: FlaskClient
+) -> None:
+    asked = here.publish(until_spring(BIT, round="once", invitation=True))
+    page = operator.get(f"/surveys/{asked.id}")
+    check_page(page)
+    assert f"deniable invite {asked.name} --count 30 --url http" in page.text
+    assert "curl" not in page.text
+    assert "Client(" not in page.text
+    assert "would be counted" in tried(operator, asked)

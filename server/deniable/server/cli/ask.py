@@ -19,6 +19,7 @@ from deniable.server.cli.serve import (
 )
 from deniable.server.cli.store_arguments import add_place, opened, option
 from deniable.server.cli.survey import (
+    KEY_FILE,
     add_publishing,
     add_template,
     create,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 FOLDER = "deniable-data"
 MAX_INVITATIONS = 100_000
-USUAL_PEOPLE = 30
 EPSILONS = ("0.5", "1", "2")
 NO_TERMINAL = (
     "there is no terminal to ask you at; name a survey file, or start from a template: "
@@ -133,7 +133,13 @@ def _serve(args: Namespace, published: PublishedSurvey) -> int:
         if not args.json:
             print("Stop with Ctrl-C; to start again: deniable serve", option(args.data), flush=True)
 
-    settings = Settings(limit=args.limit, proxies=tuple(args.proxy), device_url=args.url or "")
+    own_key = args.data / KEY_FILE if args.key is None else None
+    settings = Settings(
+        limit=args.limit,
+        proxies=tuple(args.proxy),
+        device_url=args.url or "",
+        signing_key=own_key,
+    )
     serve(args.data, (args.host, args.port), people_address(args), announce, settings)
     return 0
 
@@ -206,7 +212,7 @@ def qr_code(link: str) -> str:
 
 def _asked_draft() -> Draft:
     """Ask for title, question, options, people, ε and name, one after another."""
-    from deniable.server.surveys.link_surveys import Draft, LinkQuestion
+    from deniable.server.surveys.link_surveys import USUAL_PEOPLE, Draft, LinkQuestion
 
     try:
         title = _input("Title of the survey")

@@ -59,6 +59,13 @@ def serve_arguments(parser: ArgumentParser) -> None:
         help="public key of a relay, which `deniable relay` prints; may be repeated",
     )
     parser.add_argument(
+        "--signing-key",
+        type=Path,
+        metavar="FILE",
+        help="let operators publish surveys from the dashboard, signed with this key; anyone who "
+        "breaks into the server can then publish surveys, too",
+    )
+    parser.add_argument(
         "--public",
         action="store_true",
         help="show anyone a page about each survey at /public/SURVEY: who asks, what an answer "
@@ -141,10 +148,12 @@ def run_serve(args: Namespace) -> int:
     from deniable.server.process.roles import Settings, serve
     from deniable.server.process.webhook import Webhook
     from deniable.server.results.annotations import read_reference_values
-    from deniable.shared.survey.keys import load_sealing_key
+    from deniable.shared.survey.keys import load_key, load_sealing_key
 
     for file in args.sealing_key:  # fail before anything starts; the worker reads the files again
         load_sealing_key(file)
+    if args.signing_key is not None:
+        load_key(str(args.signing_key))
     if args.known is not None:
         read_reference_values(args.known)
     if args.alerts is not None and (webhook := read_alerts(args.alerts).webhook):
@@ -157,6 +166,7 @@ def run_serve(args: Namespace) -> int:
         base_path=args.base_path or "",
         device_url=args.device_url or "",
         public=args.public,
+        signing_key=args.signing_key,
         known=args.known,
         alerts=args.alerts,
         log_json=args.log_json,

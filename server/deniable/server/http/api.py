@@ -37,6 +37,7 @@ from deniable.server.results import (
 from deniable.server.results.document import Count, SurveyId
 from deniable.server.results.periods import DIVISIONS, parse_round
 from deniable.server.results.survey_estimates import MAX_ROWS, shown_counters
+from deniable.server.store import PublishedSurvey
 from deniable.server.surveys.catalogue import UnknownSurvey, entry
 from deniable.server.surveys.replacement import refusal, survey_to_replace
 from deniable.shared.errors import InvalidSurvey, Refused, UntrustedSurvey, WrongUse
@@ -76,10 +77,15 @@ def publish_survey() -> Response:
 
     Every intake process, on any node, lists the survey before the response.
     """
-    signed, catalogue = _signed(), parts().catalogue
-    document = signed.document.encode()
-    known = {published.id for published in catalogue.surveys()}
-    if request.args.get("replace") != "true":
+    known = {published.id for published in parts().catalogue.surveys()}
+    published = publish_signed(_signed(), replace=request.args.get("replace") == "true")
+    return answer(entry(published), 200 if published.id in known else 201)
+
+
+def publish_signed(signed: SignedSurvey, *, replace: bool) -> PublishedSurvey:
+    """Publish a signed survey for the caller; return once every intake process lists it."""
+    catalogue, document = parts().catalogue, signed.document.encode()
+    if not replace:
         _refuse_other_questions(document)
     try:
         published = catalogue.publish(document, signed.signature, signed.key, caller().name)
@@ -90,7 +96,7 @@ def publish_survey() -> Response:
     except Refused as error:
         raise HttpError(409, str(error), "list-full") from None
     wait_for_intake()
-    return answer(entry(published), 200 if published.id in known else 201)
+    return published
 
 
 @blueprint.post("/v1/surveys/<identifier>/close")

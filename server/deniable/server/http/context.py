@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import wraps
+from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, ParamSpec, cast
 from uuid import uuid4
@@ -75,6 +76,7 @@ class Parts:
     references: ReferenceValues = field(default_factory=ReferenceValues)
     device_url: str = ""  # intake's URL in examples; if empty, the page's own address
     has_public_pages: bool = False  # whether each survey has a public page
+    signing_key: Path | None = None  # file of the server's own key, with which operators publish
 
     def __post_init__(self) -> None:
         self.metrics = ReaderMetrics(self)

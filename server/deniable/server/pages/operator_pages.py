@@ -1,34 +1,49 @@
-"""Pages for operators: health, tokens, keys, retention, events, drafts, and closing surveys."""
+"""Pages for operators: health, tokens, keys, retention, events, new surveys, and closing them."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 from msgspec import Struct
 
+from deniable.server.http.api import SignedSurvey, publish_signed
 from deniable.server.http.context import Parts, answer, caller, close_survey, parts, require
+from deniable.server.http.messages import HttpError
 from deniable.server.http.tokens import MAX_TOKEN_DAYS, ROLES, check_name, new_token
 from deniable.server.intake.upkeep import AUDIT_DAYS, purged_from
 from deniable.server.pages.access import for_operators, go, pages, refused
 from deniable.server.pages.survey_page import outcome_rows
+from deniable.server.planning.small_groups import MAX_PEOPLE, group_sentence
 from deniable.server.results.advice import describe, warnings
 from deniable.server.results.annotations import parse_annotation
 from deniable.server.results.survey_estimates import shown_counters
 from deniable.server.store import NO_SURVEY, PublishedSurvey, named_surveys
+from deniable.server.surveys.link_surveys import TEMPLATES, USUAL_EPSILON, USUAL_PEOPLE, renamed
+from deniable.server.surveys.link_surveys import Draft as LinkDraft
 from deniable.server.surveys.replacement import asked_again, differences, survey_to_replace
 from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.errors import InvalidSurvey, Refused, WrongUse
 from deniable.shared.survey.document import render_document
+from deniable.shared.survey.keys import load_key, public_hex, sign
+from deniable.shared.survey.kinds.base import ShareQuestion
 from deniable.shared.survey.phrases import upper_first
 
 MAX_DRAFT_CHARACTERS = 2**18
 MAX_AUDIT_ROWS = 100
+NOT_SIGNED = (
+    "this file holds no signed survey; upload the output of: deniable survey show NAME --json"
+)
+KEY_ELSEWHERE = (
+    "this server holds no signing key: publish with the key on your own machine, and upload the "
+    "signed survey here"
+)
 NO_SURVEY_HERE = "There is no survey with this id"
 
 blueprint = pages("operating", public=("operate_json",))
@@ -44,6 +59,8 @@ class Draft:
     warnings: Sequence[str] = ()
     earlier: PublishedSurvey | None = None
     changes: Sequence[str] = ()
+    groups: Sequence[str] = ()  # what the expected people can show
+    people: int = USUAL_PEOPLE
 
 
 class ListedToken(Struct, frozen=True, kw_only=True):
@@ -98,6 +115,7 @@ def operate(made: tuple[str, str] | None = None) -> ResponseReturnValue:
         made=made,
         roles=ROLES,
         max_days=MAX_TOKEN_DAYS,
+        own_key=parts().signing_key is not None,
         audit_days=AUDIT_DAYS,
     )
 
@@ -136,17 +154,42 @@ def revoke_token(identifier: str) -> ResponseReturnValue:
 @blueprint.get("/operate/check")
 @for_operators
 def empty_draft() -> str:
-    return render_template("check.html", draft=Draft(""))
+    return _draft_page(Draft(""))
+
+
+@blueprint.post("/operate/draft")
+@for_operators
+def write_draft() -> ResponseReturnValue:
+    """Write a draft from a template and the texts of the form, and check it."""
+    try:
+        text = _written(request.form).toml(parts().clock.now().date())
+        return _draft_page(_draft(text, parts(), _people()))
+    except WrongUse as error:
+        return refused(upper_first(str(error)), 400)
 
 
 @blueprint.post("/operate/check")
 @for_operators
 def check() -> ResponseReturnValue:
-    """Check a draft. Nothing is stored: publishing needs the signing key."""
+    """Check a draft; nothing is stored."""
     text = request.form.get("survey", "")
     if len(text) > MAX_DRAFT_CHARACTERS:
         return refused("A survey of this size cannot be published", 413)
-    return render_template("check.html", draft=_draft(text, parts()))
+    try:
+        return _draft_page(_draft(text, parts(), _people()))
+    except WrongUse as error:
+        return refused(upper_first(str(error)), 400)
+
+
+@blueprint.post("/operate/publish")
+@for_operators
+def publish() -> ResponseReturnValue:
+    """Publish an uploaded signed survey, or a draft that the server signs with its own key."""
+    try:
+        signed = _uploaded() if "signed" in request.files else _signed_here()
+        return go(f"/surveys/{publish_signed(signed, replace='replace' in request.form).id}")
+    except (HttpError, InvalidSurvey, Refused) as error:
+        return refused(upper_first(str(error)), getattr(error, "status", 400))
 
 
 @blueprint.get("/surveys/<identifier>/close")
@@ -232,14 +275,77 @@ def _kept_reports(here: Parts) -> Iterator[KeptReports]:
             )
 
 
-def _draft(text: str, here: Parts) -> Draft:
+def _draft_page(draft: Draft) -> str:
+    return render_template(
+        "check.html",
+        draft=draft,
+        words=request.form,
+        templates=TEMPLATES,
+        usual_epsilon=USUAL_EPSILON,
+        own_key=parts().signing_key is not None,
+    )
+
+
+def _written(form: Mapping[str, str]) -> LinkDraft:
+    """Return the draft that the form describes; an empty field keeps the template's text."""
+    draft = TEMPLATES.get(form.get("template", ""), TEMPLATES["yes-no"])
+    first, texts = draft.questions[0], {name: text.strip() for name, text in form.items()}
+    options = [option.strip() for option in texts.get("options", "").split(",") if option.strip()]
+    title, question = texts.get("title") or draft.title, texts.get("question") or first.title
+    return replace(
+        renamed(draft, title, question, options),
+        owner=texts.get("owner") or draft.owner,
+        epsilon=texts.get("epsilon") or draft.epsilon,
+        close_at=_count(texts["close_at"], "answers") if texts.get("close_at") else None,
+        by_invitation="invitation" in form,
+    )
+
+
+def _people() -> int:
+    return _count(request.form.get("people") or str(USUAL_PEOPLE), "people")
+
+
+def _count(text: str, noun: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= MAX_PEOPLE):
+        raise WrongUse(f"the number of {noun} must be a whole number from 1 to {MAX_PEOPLE:,}")
+    return int(text)
+
+
+def _uploaded() -> SignedSurvey:
+    """Return the signed survey in an uploaded file, as `deniable survey show --json` prints it."""
+    try:
+        entry = json.loads(request.files["signed"].read())
+        return SignedSurvey(**{name: str(entry[name]) for name in SignedSurvey.__struct_fields__})
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise HttpError(400, NOT_SIGNED) from None
+
+
+def _signed_here() -> SignedSurvey:
+    """Return the draft, signed with the server's own key."""
+    if (file := parts().signing_key) is None:
+        raise HttpError(403, KEY_ELSEWHERE)
+    key = load_key(str(file))
+    document = render_document(parse_survey_file(request.form.get("survey", "")))
+    parts().store.enrol_key(public_hex(key))
+    return SignedSurvey(
+        document=document.decode(), signature=sign(document, key), key=public_hex(key)
+    )
+
+
+def _draft(text: str, here: Parts, people: int) -> Draft:
     try:
         survey = parse_survey_file(text)
     except InvalidSurvey as error:
-        return Draft(text, problem=str(error))
+        return Draft(text, problem=str(error), people=people)
     today = here.clock.now().date()
     earlier = survey_to_replace(here.catalogue.surveys(), survey, render_document(survey), today)
     changes = (
         [*differences(earlier.survey, survey), asked_again(earlier, survey)] if earlier else []
     )
-    return Draft(text, None, describe(survey), warnings(survey, today), earlier, changes)
+    groups = [
+        f"{question.title} {group_sentence(question, people, survey.looks)}"
+        for question in survey.questions
+        if isinstance(question, ShareQuestion) and people <= MAX_PEOPLE
+    ]
+    facts = describe(survey), warnings(survey, today)
+    return Draft(text, None, *facts, earlier, changes, groups, people)

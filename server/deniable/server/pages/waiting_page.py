@@ -19,6 +19,7 @@ from flask.typing import ResponseReturnValue
 
 from deniable.server.http.context import Parts, asked_for, parts, require
 from deniable.server.http.messages import JSON
+from deniable.server.http.tokens import invitation_hash, new_invitation
 from deniable.server.intake.admission import admit
 from deniable.server.pages.access import for_operators, pages, refused
 from deniable.server.pages.planner import PlannedQuestion
@@ -76,6 +77,12 @@ def reports_so_far(published: PublishedSurvey) -> tuple[int, bool]:
 
 
 @blueprint.app_template_global()
+def invite_command(published: PublishedSurvey, url: str) -> str:
+    """Return the command that prints links with invitation codes."""
+    return f"deniable invite {published.name} --count 30 --url {url} {parts().store.option}"
+
+
+@blueprint.app_template_global()
 def survey_plan(published: PublishedSurvey) -> PlannedQuestion:
     """Plan the question named in the address, or the first question."""
     questions = {question.name: question for question in published.survey.questions}
@@ -90,7 +97,9 @@ def make_test_report(here: Parts, published: PublishedSurvey) -> TestReport:
     survey, packed = published.survey, envelope.pack()
     body = seal(envelope, survey.sealed_to).pack() if survey.sealed_to else packed
     (read,) = parse_envelopes(packed, 1)
-    decision = admit(read, here.catalogue, here.clock.now(), 1, survey.sealed_to)
+    code = invitation_hash(new_invitation()) if survey.by_invitation else b""
+    now, opened_by = here.clock.now(), survey.sealed_to
+    decision = admit(read, here.catalogue, now, 1, opened_by, code)
     if not isinstance(decision, Upload):
         problem = f"{decision.detail} ({decision.code})"
     elif survey.sealed_to and survey.sealed_to not in here.intake_status().sealing_keys:
@@ -109,9 +118,10 @@ def make_test_report(here: Parts, published: PublishedSurvey) -> TestReport:
 def report_by_hand(published: PublishedSurvey, url: str) -> str | None:
     """Return a shell command that sends one report, which will be counted.
 
-    Return None if the report is sealed or too long to show.
+    Return None if the report is sealed, needs a code, or is too long to show.
     """
-    if published.survey.sealed_to or published.survey.report_size > MAX_SHOWN_BYTES:
+    survey = published.survey
+    if survey.sealed_to or survey.by_invitation or survey.report_size > MAX_SHOWN_BYTES:
         return None
     _, envelope = _drawn(published, parts())
     body = json.dumps({"envelopes": [json_envelope(published.survey, envelope)]})

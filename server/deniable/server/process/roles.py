@@ -75,6 +75,7 @@ class Settings:
     base_path: str = ""  # path prefix of the pages, which a proxy strips
     device_url: str = ""  # URL for devices; default: the listening address
     public: bool = False  # whether each survey has a public page for respondents
+    signing_key: Path | None = None  # file with the server's own key, to publish from the dashboard
     known: Path | None = None  # file with reference values, shown next to the estimates
     alerts: Path | None = None  # file with alert rules and the address of a webhook
     log_json: bool = False
@@ -209,6 +210,7 @@ def _load_reader(
         references=ReferenceValues(settings.known),
         device_url=device_url,
         has_public_pages=settings.public,
+        signing_key=settings.signing_key,
     )
     app = create_app(parts)
     _limit_memory(READER_MEMORY_BYTES)

@@ -17,7 +17,7 @@ from deniable.shared.survey.document import Survey
 DAYS = 28
 GRACE_DAYS, RETENTION_DAYS, MINIMUM_REPORTS = 2, 90, 10
 MAX_NAME_CHARACTERS = 40
-USUAL_EPSILON = "1"
+USUAL_EPSILON, USUAL_PEOPLE = "1", 30
 KINDS_BY_LINK = ("bit", "number", "choice")  # the kinds that a form can ask a person
 THE_SENDER = "the person who sent you the link"
 FILE = """\
