@@ -129,7 +129,8 @@ def _serve(args: Namespace, published: PublishedSurvey) -> int:
     def announce(devices: Address, people: Address, token: str | None) -> None:
         for address in (devices, people):
             warn_if_exposed("ask", address)
-        _show(args, published, ServerAddresses(args.url or devices.url, people.url), token)
+        here = ServerAddresses(args.url or devices.url, people.url, devices.url)
+        _show(args, published, here, token)
         if not args.json:
             print("Stop with Ctrl-C; to start again: deniable serve", option(args.data), flush=True)
 

@@ -81,8 +81,9 @@ def take_lock(folder: Path, patience: float = LOCK_PATIENCE_SECONDS) -> int:
 class ServerAddresses(NamedTuple):
     """URLs at which people and devices reach the server of a folder."""
 
-    devices: str
+    devices: str  # the public address, if the server knows it
     people: str
+    local: str  # address for devices on this machine
 
 
 def record_addresses(folder: Path, addresses: ServerAddresses) -> None:

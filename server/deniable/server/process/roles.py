@@ -111,7 +111,7 @@ def serve(
 
         def announce() -> None:
             if isinstance(place, Path):
-                record_addresses(place, ServerAddresses(url, reader.url))
+                record_addresses(place, ServerAddresses(url, reader.url, intake.url))
             ready(intake, reader, _first_token(place))
 
         supervise(roles, announce)

@@ -1,0 +1,217 @@
+"""Asking from a notebook: one call publishes a survey, serves it, and returns its link and results.
+
+with deniable.server.ask("Would you recommend working here?") as asked:
+    print(asked.link)
+    asked.simulate(200)
+    print(asked.results.estimate("answer"))
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+from deniable.server.analysis import SurveyResults, open_results
+from deniable.server.http.tokens import invitation_hash, new_invitation
+from deniable.server.process.addresses import running_server
+from deniable.server.store import PublishedSurvey, open_store
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.link_surveys import Draft, LinkQuestion
+from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
+from deniable.shared.errors import Refused, StoreUnusable, WrongUse
+from deniable.shared.privacy.mechanism import kernel_draw
+from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.kinds.number import Number
+
+__all__ = ["AskedSurvey", "ask"]
+
+COMMAND = (
+    sys.executable,
+    "-c",
+    "from deniable.shared.cli.command import main; raise SystemExit(main())",
+)
+STOP_SECONDS = 10.0
+MAX_SIMULATED = 100_000
+REAL_ANSWERS = (
+    "people have answered this survey, and a simulated crowd would be counted with them; simulate "
+    "in another one"
+)
+
+Answers = Mapping[str, object]
+Person = Callable[[random.Random], Answers]  # draws one person's true answers
+
+
+def ask(
+    question: str | Path,
+    options: Sequence[str] = (),
+    *,
+    epsilon: str = "1",
+    title: str = "",
+    owner: str = "",
+    folder: str | Path | None = None,
+    url: str | None = None,
+    port: int = 0,
+) -> AskedSurvey:
+    """Publish a survey with one question, serve it, and return its link and its results.
+
+    `question` is answered with yes or no, or with one of the `options`. It may also be the path of
+    a survey file. `folder` keeps the data; without it, the data is deleted when the survey is
+    closed. `url` is the public address of a proxy or a tunnel that forwards to the `port`.
+    """
+    home = None if folder is not None else tempfile.TemporaryDirectory(prefix="deniable-")
+    place = Path(home.name if home else folder or "").resolve()
+    place.mkdir(parents=True, exist_ok=True)
+    file = question if isinstance(question, Path) else place / "asked.toml"
+    if not isinstance(question, Path):
+        asked = LinkQuestion(question, "choice" if options else "bit", options)
+        draft = Draft(title or question, [asked], epsilon=epsilon)
+        draft = replace(draft, owner=owner) if owner else draft
+        file.write_text(draft.toml(datetime.now(UTC).date(), str(file)), "utf-8")
+    data = place / "data"
+    more = ["--url", url] if url else []
+    ports = ["--port", str(port), "--dashboard-port", "0"]
+    command = [*COMMAND, "ask", str(file), "--data", str(data), *ports, *more, "--json"]
+    # In its own session: an interrupt in the notebook does not stop the server.
+    server = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert server.stdout is not None
+    line = server.stdout.readline()
+    if not line:
+        server.wait()
+        raise WrongUse("the survey was not published; see the message above")
+    return AskedSurvey(data, json.loads(line), server, home)
+
+
+class AskedSurvey:
+    """Survey that this process serves, until `close` or the end of a `with` block."""
+
+    def __init__(
+        self,
+        data: Path,
+        shown: Mapping[str, str],
+        server: subprocess.Popen[str],
+        home: tempfile.TemporaryDirectory[str] | None = None,
+    ) -> None:
+        self.link, self.results_url = shown["link"], shown["results"]
+        self.name, self.id = shown["name"], shown["id"]
+        self._data, self._simulated = data, 0
+        self._close = weakref.finalize(self, _stop, server, home)
+
+    @property
+    def results(self) -> SurveyResults:
+        """Results as the page shows them now; until the survey closes, they grow in steps."""
+        return open_results(self._data, self.id)
+
+    @property
+    def qr_code(self) -> str:
+        """QR code of the link, as SVG."""
+        import segno
+
+        return str(segno.make_qr(self.link, error="m").svg_inline(scale=4))
+
+    def invite(self, count: int) -> list[str]:
+        """Return new single-use links to a survey by invitation."""
+        codes = [new_invitation() for _ in range(count)]
+        with open_store(self._data) as store:
+            published = Catalogue(store).find(self.id)
+            store.invite(published.sequence, [invitation_hash(code) for code in codes])
+        return [f"{self.link}#{code}" for code in codes]
+
+    def simulate(self, people: int, answers: Person | None = None, seed: int | None = None) -> int:
+        """Send the reports of a simulated crowd to the server; return how many it accepted.
+
+        Each report is randomized like that of a device. `answers` draws the true answers of a
+        person; without it, all answers are equally common. Refuse a survey with real answers.
+        """
+        if not 1 <= people <= MAX_SIMULATED:
+            raise WrongUse(f"simulate 1 to {MAX_SIMULATED:,} people, not {people}")
+        with open_store(self._data) as store:
+            published = Catalogue(store).find(self.id)
+            if store.report_totals().get(published.sequence, 0) > self._simulated:
+                raise Refused(REAL_ANSWERS)
+        by_invitation = published.survey.by_invitation
+        codes = [link.partition("#")[2] for link in self.invite(people)] if by_invitation else []
+        rng = random.Random(seed)  # noqa: S311 - draws answers, not noise
+        drawn = [(answers or _evenly(published))(rng) for _ in range(people)]
+        accepted = self._send([_report(published, person, rng) for person in drawn], codes)
+        self._simulated += accepted
+        return accepted
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Ask with this link: {self.link}\nResults: {self.results_url}"
+
+    def _repr_html_(self) -> str:
+        link, results = (f'<a href="{url}">{url}</a>' for url in (self.link, self.results_url))
+        return f"<p>Ask with this link: {link}</p>{self.qr_code}<p>Results: {results}</p>"
+
+    def _send(self, bodies: Sequence[bytes], codes: Sequence[str]) -> int:
+        server = running_server(self._data)
+        if server is None:
+            raise StoreUnusable("the server does not run any more; ask again")
+        address, accepted = urlsplit(server.local), 0
+        with closing(HTTPConnection(address.hostname or "", address.port, timeout=30)) as sender:
+            for number, body in enumerate(bodies):
+                headers = {"Content-Type": CONTENT_TYPE}
+                if codes:
+                    headers["Authorization"] = f"Bearer {codes[number]}"
+                sender.request("POST", "/v1/envelopes", body, headers)
+                receipt = json.loads(sender.getresponse().read())
+                accepted += receipt.get("accepted", 0)
+        return accepted
+
+
+def _evenly(published: PublishedSurvey) -> Person:
+    return lambda rng: {q.name: _any_answer(q, rng) for q in published.survey.questions}
+
+
+def _any_answer(question: Question, rng: random.Random) -> object:
+    if isinstance(question, Number):
+        return rng.uniform(question.low, question.high)
+    return rng.random() < 0.5 if question.kind == "bit" else rng.choice(question.answer_labels)
+
+
+def _report(published: PublishedSurvey, answers: Answers, rng: random.Random) -> bytes:
+    """Return the envelope of one report, randomized with noise from the kernel."""
+    survey = published.survey
+    labels = {label.name: rng.choice(label.listed) for label in survey.labels if label.listed}
+    payload = encode_report(survey, survey.report(answers, kernel_draw).symbols, labels)
+    number = survey.round_of(datetime.now(UTC).date())
+    return Envelope(published.id, number, secrets.token_bytes(16), 1, payload).pack()
+
+
+def _stop(
+    server: subprocess.Popen[str], home: tempfile.TemporaryDirectory[str] | None = None
+) -> None:
+    server.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        server.wait(STOP_SECONDS)
+    server.kill()
+    server.wait()
+    if server.stdout is not None:
+        server.stdout.close()
+    if home is not None:
+        home.cleanup()

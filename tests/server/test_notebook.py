@@ -1,0 +1,79 @@
+"""Asking from a notebook: a link, live results, and a simulated crowd through the real server."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+import deniable.server
+from deniable.server.notebook import AskedSurvey, _report
+from deniable.server.process.addresses import running_server
+from deniable.server.store import open_store
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.server.surveys.link_surveys import TEMPLATES
+from deniable.shared.envelope import CONTENT_TYPE
+from deniable.shared.errors import Refused, WrongUse
+from tests.eventually import eventually
+
+PEOPLE = 60
+
+
+def tallied(asked: AskedSurvey) -> list[int]:
+    """Return the counts of all reports that have reached the tables."""
+    with open_store(asked._data) as store:
+        tallies = store.tallies(Catalogue(store).find(asked.id).sequence)
+    return [int(cell) for cell in tallies[0].cells] if tallies else []
+
+
+def answer_once(asked: AskedSurvey) -> int:
+    """Send the report of a person who is not simulated."""
+    server = running_server(asked._data)
+    assert server is not None
+    with open_store(asked._data) as store:
+        published = Catalogue(store).find(asked.id)
+    address = urlsplit(server.local)
+    connection = HTTPConnection(address.hostname or "", address.port, timeout=30)
+    body = _report(published, {"answer": True}, random.Random(1))
+    connection.request("POST", "/v1/envelopes", body, {"Content-Type": CONTENT_TYPE})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_a_crowd_answers_through_the_server(tmp_path: Path, truth: bool) -> None:
+    """At ε 8, 6 or more of 60 reports are not the true answer with a probability below 1e-12."""
+    with deniable.server.ask("Is it so?", epsilon="8", folder=tmp_path) as asked:
+        assert asked.link.endswith("/ask/is-it-so")
+        assert asked.simulate(PEOPLE, lambda _: {"answer": truth}) == PEOPLE
+        eventually(lambda: sum(tallied(asked)) == PEOPLE, "all reports are in the tables")
+        assert tallied(asked)[truth] > PEOPLE - 6
+        shown = eventually(lambda: asked.results.document.rounds, "results")
+        assert shown[0].reports <= PEOPLE, "results of an open survey grow in steps"
+        assert answer_once(asked) == 200
+        eventually(lambda: sum(tallied(asked)) == PEOPLE + 1, "the answer is in the tables")
+        with pytest.raises(Refused, match="people have answered"):
+            asked.simulate(1)
+        assert "<svg" in asked._repr_html_()
+    assert running_server(tmp_path / "data") is None
+
+
+def test_a_crowd_with_invitations_closes_a_survey_that_has_enough(tmp_path: Path) -> None:
+    text = TEMPLATES["choice"].toml(datetime.now(UTC).date())
+    extra = f'round = "once"\ninvitation = true\nclose_at = {PEOPLE}'
+    (tmp_path / "asked.toml").write_text(text.replace('round = "once"', extra))
+    with deniable.server.ask(tmp_path / "asked.toml") as asked:
+        folder = asked._data
+        assert asked.simulate(PEOPLE) == PEOPLE
+        eventually(
+            lambda: asked.results.document.rounds[0].reports == PEOPLE, "closed, with all reports"
+        )
+        assert len({*asked.invite(3)}) == 3
+        with pytest.raises(WrongUse, match="1 to 100,000"):
+            asked.simulate(0)
+    assert not folder.exists(), "without a folder, nothing is kept"
