@@ -76,8 +76,11 @@ class Contents:
 
     def note(self, event: Event, row: SurveyRow, by: str) -> None:
         self.record(by, f"{event} a survey", row.id[:12])
+        self.enter(event, row.id, row.key)
+
+    def enter(self, event: Event, survey: str, key: str) -> None:
         before = self.entries[-1] if self.entries else None
-        self.entries.append(next_entry(before, event, row.id, row.key))
+        self.entries.append(next_entry(before, event, survey, key))
 
 
 @dataclass(eq=False)
@@ -416,6 +419,10 @@ class MemoryStore(MemoryReader):
             was_there = annotation in events
             events.discard(annotation)
         return was_there
+
+    def register_page(self, survey: str, digest: str) -> None:
+        with self._changed() as now:
+            now.enter("page", survey, digest)
 
     def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
         with self._changed() as now:

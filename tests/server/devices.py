@@ -141,7 +141,7 @@ class DeviceClient(FlaskClient):
 
     def ask(self, asked: Request) -> Reply:
         tests: DeviceClient.Tests = self.application.extensions["tests"]
-        if asked.path.startswith(("/public/", "/problems/", "/static/", "/shared/")):
+        if asked.path.startswith(("/ask/", "/public/", "/problems/", "/static/", "/shared/")):
             tests.publisher.publish()
         if asked.path == "/readyz":
             forget_readiness(tests.loop.front)

@@ -190,7 +190,7 @@ function kernelDraw(count) {
 }
 
 /** Return whether the environment or the browser refuses, whatever consent the app has recorded. @param {boolean} allowCi */
-function overruled(allowCi) {
+export function overruled(allowCi) {
   const browser = /** @type {any} */ (globalThis.navigator);
   const signals = [...switches(allowCi), browser?.doNotTrack, browser?.globalPrivacyControl];
   return signals.some((value) =>

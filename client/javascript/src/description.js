@@ -253,16 +253,22 @@ function capsOf(survey, policy, texts) {
     : `${caps} ${fill(texts.caps_end, { answered: String(answered), rounds: String(rounds) })}`;
 }
 
-/** Return how far a report of this ε can raise a suspicion of 10 %, rounded up. @param {bigint} epsilon @param {typeof ENGLISH} texts */
-function growthOf(epsilon, texts) {
+/** Return to how many percent a report of this ε can raise a suspicion of 10 %, rounded up. @param {bigint} epsilon */
+export function beliefAfter(epsilon) {
   const grown = 10n * exp(min(epsilon, MAX_SHOWN_EPSILON), BILLION, BITS)[1];
-  const whole = grown + (90n << BITS), share = (100n * grown + whole - 1n) / whole;
+  const whole = grown + (90n << BITS);
+  return (100n * grown + whole - 1n) / whole;
+}
+
+/** @param {bigint} epsilon @param {typeof ENGLISH} texts */
+function growthOf(epsilon, texts) {
+  const share = beliefAfter(epsilon);
   const form = share < 100n ? texts.growth : texts.growth_beyond;
   return fill(form, { share: String(min(share, 99n)), epsilon: decimal(epsilon) });
 }
 
 /** Replace each `{name}` by its value; a value is never searched for names. @param {string} form @param {Record<string, unknown>} values */
-const fill = (form, values) => form.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
+export const fill = (form, values) => form.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
 
 /** @param {bigint} a @param {bigint} b */
 const min = (a, b) => a < b ? a : b;

@@ -13,6 +13,7 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -22,10 +23,13 @@ import msgspec
 
 from deniable.server.http.front import READ_METHODS, Exchange, Front, Reply, header_list
 from deniable.server.http.messages import (
+    ASK_PAGES,
+    ASK_POLICY,
     BUSY,
     CROSS_ORIGIN,
     HTML,
     JSON,
+    NO_ASK_PAGE,
     NO_SHARED_PAGE,
     PAGE_POLICY,
     PREFLIGHT,
@@ -328,6 +332,27 @@ class IntakeFront(Front):
         # A survey has no page only if it was published a moment ago.
         return await self._page(f"/public/{published.id}{dot}", HttpError(503, BUSY))
 
+    async def show_ask_page(self, scope: Scope, _: Exchange) -> Reply:
+        """Serve a file of the pages that ask, or the page of a survey by its name or id.
+
+        Pages of other origins may load the files.
+        """
+        name, store = name_in(scope.path), self.intake.store
+        if "." not in name:
+            with suppress(HttpError):
+                name = (await self._find(name, NOTHING_HERE)).id
+        page, status = await self._query(partial(store.public_page, ASK_PAGES + name)), 200
+        if page is None:
+            page, status = await self._query(partial(store.public_page, NO_ASK_PAGE)), 404
+        if page is None:
+            raise HttpError(503, BUSY)
+        more = {"Cache-Control": PUBLIC_CACHE}
+        if page.content_type == HTML:
+            more |= {"Content-Security-Policy": ASK_POLICY, "X-Robots-Tag": "noindex"}
+        else:
+            more |= {**CROSS_ORIGIN, "Cross-Origin-Resource-Policy": "cross-origin"}
+        return status, header_list(more, page.content_type), page.body
+
     async def show_shared_page(self, scope: Scope, _: Exchange) -> Reply:
         """Serve the page of a share; no cache keeps it, so that it can be revoked."""
         today, store = self.intake.clock.now().date(), self.intake.store
@@ -397,6 +422,7 @@ ROUTES: Mapping[str, Route] = {
     "/v1/surveys/{id}": Route(IntakeFront.show_survey),
     "/v1/register": Route(IntakeFront.show_register),
     "/public/{id}": Route(IntakeFront.show_public_page),
+    f"{ASK_PAGES}{{survey}}": Route(IntakeFront.show_ask_page),
     f"{SHARED_PAGES}{{secret}}": Route(IntakeFront.show_shared_page),
     f"{PROBLEM_PAGES}{{kind}}": Route(IntakeFront.show_page),
     "/static/{file}": Route(IntakeFront.show_page),

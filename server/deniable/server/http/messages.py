@@ -22,6 +22,8 @@ PROBLEM_PAGES = "/problems/"  # each kind of problem has an explanatory page
 RETRY_AFTER_SECONDS = 5
 SHARED_PAGES = "/shared/"
 NO_SHARED_PAGE = f"{SHARED_PAGES}none"  # path of the page that explains a missing one
+ASK_PAGES = "/ask/"
+NO_ASK_PAGE = f"{ASK_PAGES}none.html"  # path of the page that explains a missing one
 PUBLIC_CACHE = "public, max-age=60"  # the same for everyone, so any cache may store it
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -36,6 +38,14 @@ PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
+# A page that asks: its script and style are files of its own, and it talks to its own server only.
+_ASK_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "form-action 'none'; base-uri 'none'; connect-src 'self'"
+)
+ASK_POLICY = f"{_ASK_POLICY}; frame-ancestors 'none'"
+# Part of the page itself. On another host, its server is elsewhere: by HTTPS, or on this machine.
+HOSTED_POLICY = f"{_ASK_POLICY} https: http://127.0.0.1:* http://localhost:*"
 BUSY = "the server is overloaded; send the same request again later"
 SHORT_BODY = "the body is shorter than its declared length; nothing was counted"
 UNUSABLE = "the store cannot be read or written now; try again later"

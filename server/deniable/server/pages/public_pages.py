@@ -23,8 +23,16 @@ from msgspec import Struct
 from werkzeug.exceptions import NotFound
 
 from deniable.server.http.context import answer, parts_of
-from deniable.server.http.messages import HTML, JSON, PROBLEM_PAGES, SHARED_PAGES, HttpError
+from deniable.server.http.messages import (
+    ASK_PAGES,
+    HTML,
+    JSON,
+    PROBLEM_PAGES,
+    SHARED_PAGES,
+    HttpError,
+)
 from deniable.server.pages.access import restricted
+from deniable.server.pages.respondent.page_files import ask_pages, unregistered
 from deniable.server.pages.shared_pages import SharePublisher, missing_page
 from deniable.server.store import PublicPage, PublishedSurvey, RegisterEntry, State
 from deniable.shared.errors import StoreUnusable
@@ -45,6 +53,7 @@ class PagePublisher:
         self._app, self._parts = app, parts_of(app)
         self._shares = SharePublisher(self._parts)
         self._published: object = None  # inputs of the last rendered survey pages
+        self._asked: object = None  # inputs of the last rendered pages that ask
         self._has_fixed_pages = False
 
     def start(self) -> None:
@@ -62,6 +71,7 @@ class PagePublisher:
                 here.store.replace_public_pages(SHARED_PAGES, missing_page())
                 self._has_fixed_pages = True
             self._shares.publish()
+            self._publish_ask_pages()
             if not here.has_public_pages:
                 return
             surveys = [(survey, survey.state_at(now)) for survey in here.catalogue.surveys()]
@@ -76,6 +86,18 @@ class PagePublisher:
                 }
                 here.store.replace_public_pages(SURVEYS, _pages("public.html", facts))
                 self._published = inputs
+
+    def _publish_ask_pages(self) -> None:
+        """Publish the pages that ask, and enter those that are new or have changed."""
+        here = self._parts
+        surveys = here.catalogue.surveys()
+        inputs = [(survey.id, survey.closed) for survey in surveys]
+        if inputs == self._asked:
+            return
+        for survey, digest in unregistered(surveys, here.store.register()).items():
+            here.store.register_page(survey, digest)
+        here.store.replace_public_pages(ASK_PAGES, ask_pages(surveys))
+        self._asked = inputs
 
     def _run(self) -> None:
         while True:
@@ -139,6 +161,7 @@ def public_facts(
         "register": [
             {key: getattr(entry, key) for key in ("number", "event", "key", "head")}
             for entry in register
+            if entry.event != "page"
         ],
     }
 

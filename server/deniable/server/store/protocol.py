@@ -260,6 +260,9 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     def remove_annotation(self, sequence: int, annotation: Annotation) -> bool:
         """Remove an annotation, and return whether it existed."""
 
+    def register_page(self, survey: str, digest: str) -> None:
+        """Add an entry to the register: the digest of the files that ask the survey from now on."""
+
     def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
         """Replace all pages whose paths begin with `folder`, and write only those that differ."""
 

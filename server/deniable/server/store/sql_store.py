@@ -76,9 +76,9 @@ CREATE TABLE retired_keys (
 );
 CREATE TABLE register (
     number INTEGER NOT NULL PRIMARY KEY,  -- from 1, without gaps
-    event TEXT NOT NULL,            -- published, reconciled, closed or deleted
+    event TEXT NOT NULL,            -- published, page, reconciled, closed or deleted
     survey TEXT NOT NULL,           -- the survey's id, in hex
-    key TEXT NOT NULL,              -- the public key that signed it, in hex
+    key TEXT NOT NULL,              -- the public key that signed it; of a page, its files' digest
     head TEXT NOT NULL              -- SHA-256 of the previous head and this entry, in hex
 );
 CREATE TABLE tallies (
@@ -517,7 +517,8 @@ class SqlStore(SqlReader):
     def _add_entry(
         self, connection: Connection, event: Event, survey: str, key: str, by: str
     ) -> None:
-        _record(connection, by, f"{event} a survey", survey[:ID_DIGITS])
+        if event != "page":  # which nobody decides: the server registers the files that it ships
+            _record(connection, by, f"{event} a survey", survey[:ID_DIGITS])
         self._lock(connection, "register")
         newest = f"SELECT {ENTRY} FROM register ORDER BY number DESC LIMIT 1"
         row = connection.execute(newest).fetchone()
@@ -594,6 +595,10 @@ class SqlStore(SqlReader):
             _record(connection, by, "created invitations", identifier[:ID_DIGITS])
             for code in sorted(codes):
                 connection.execute(statement, (sequence, code))
+
+    def register_page(self, survey: str, digest: str) -> None:
+        with self._writing("register a page") as connection:
+            self._add_entry(connection, "page", survey, digest, COMMAND)
 
     def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
         rows = self._rows("SELECT path, content_type, body FROM public_pages")

@@ -1,0 +1,470 @@
+/**
+ * The page that asks: `/ask/NAME`, the same files on another host, or an element of any page.
+ *
+ * It verifies the survey, asks, and answers with the client. The person presses once. Before the draw is shown, the
+ * charge and the report are on disk and the first attempt to send is over, so leaving the page then changes nothing.
+ * Answer and draw are only on the screen, until the page is left. The browser's storage has what the client stores, and
+ * a record of what was sent, which is not secret.
+ */
+
+import { browserStorage } from "../browser-storage.js";
+import { Client, overruled } from "../client.js";
+import { beliefAfter, decimal, fill, iso } from "../description.js";
+import { ONE } from "../exact.js";
+import { isAnswered } from "../ledger.js";
+import { Policy } from "../policy.js";
+import { checkSealing } from "../seal.js";
+import { hex, parseSurvey, unhex, Unusable, verify } from "../survey.js";
+import { drawOf, mechanismOf, number, optionsIn, percent, rollsOf, valueIn } from "./draw.js";
+import { fieldset, make, paragraph, picture } from "./elements.js";
+import { bestTag, TEXTS } from "./texts.js";
+
+/**
+ * @typedef {import("./texts.js").Texts} Texts
+ * @typedef {import("./draw.js").Asked} Asked
+ * @typedef {{id: string, key: string, document: string, signature: string, state: string, server?: string, results?: string}} Entry
+ * @typedef {{payloads: string[]}} Sent what was sent, in hex
+ * @typedef {{answers: unknown[], places: any[], payloads: Uint8Array[], rolls: DataView[]}} Drawn only on the screen
+ */
+
+const MAX_EPSILON = "8"; // of all surveys of one server in a quarter; a survey may use all of it
+const DAY = 86_400_000, SECONDS_TO_SEND = 3;
+const CODE = /^#[a-z2-7]{26}$/;
+/** @type {Record<string, keyof Texts>} */
+const OUTCOMES = {
+  "not-drawn": "skipped",
+  "budget-spent": "budget",
+  "refused": "corrupted",
+  "no-survey": "closed",
+  "closed": "closed",
+  "no-consent": "signal",
+  "unavailable": "storage",
+};
+/** @type {Record<string, keyof Texts>} */
+const REFUSALS = {
+  "invitation-missing": "no_code",
+  "invitation-unknown": "unknown_code",
+  "invitation-spent": "spent",
+};
+
+class Page {
+  #root;
+  #storage = browserStorage();
+  #wanted = navigator.languages;
+  /** @type {() => (Node | string)[]} */
+  #view = () => [paragraph(this.#texts.loading)];
+  #isBusy = false;
+  #invitation = "";
+  #entry = /** @type {Entry} */ ({});
+  #survey = /** @type {ReturnType<typeof parseSurvey>} */ ({});
+  /** @type {any} the survey's table in the document */
+  #table;
+  /** @type {Asked[]} */
+  #asked = [];
+  #client = /** @type {Client} */ (/** @type {unknown} */ (undefined));
+  /** @type {Drawn | undefined} */
+  #drawn;
+
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.#root = root;
+  }
+
+  /** Load and verify the survey, and show the form, what was sent, or why nothing can be answered. */
+  async start() {
+    addEventListener("pagehide", () => { // a page that is kept in memory must not show the answer again
+      this.#drawn = undefined;
+      this.#root.querySelector("form")?.reset();
+      if (this.#survey.name && this.#isBusy) this.#render();
+    });
+    try {
+      const problem = await this.#load();
+      if (problem) return this.#say(problem[0], problem[1]);
+      await this.#showState();
+    } catch (error) {
+      this.#say(error instanceof Unusable ? "storage" : "corrupted");
+    }
+  }
+
+  /** Return the sentence that ends the page, if any. @returns {Promise<[keyof Texts, Record<string, string>?] | undefined>} */
+  async #load() {
+    const { survey: id = "", key = "" } = this.#root.dataset;
+    const address = new URL(`${id}.json`, import.meta.url);
+    const reply = await fetch(address, { credentials: "omit" }).catch(() => undefined);
+    if (!reply) return ["unreachable"];
+    if (!reply.ok) return ["corrupted"];
+    const entry = this.#entry = { ...await reply.json(), id, key }; // id and key are those of the page
+    if (!globalThis.crypto?.subtle) return ["browser"];
+    try {
+      await verify(entry, [key]);
+    } catch (error) {
+      return [error instanceof Unusable ? "browser" : "corrupted"];
+    }
+    const survey = this.#survey = parseSurvey(entry.document);
+    ({ survey: this.#table, question: this.#asked } = JSON.parse(entry.document));
+    this.#render();
+    if (await checkSealing(survey.sealedTo).then(() => false, () => true)) return ["browser"];
+    if (overruled(false)) return ["signal"];
+    const policy = this.#policy(), names = survey.questions.map(({ name }) => name);
+    if (
+      policy.obstacle(survey, names, false) || this.#asked.some(({ kind }) => kind === "vector")
+    ) {
+      return ["unanswerable"];
+    }
+    const server = entry.server ?? new URL("../", import.meta.url).href;
+    this.#client = new Client(server, {
+      policy,
+      storage: this.#storage,
+      settled: (report, { status, json }) => this.#settle(report, status, json),
+    });
+    addEventListener("online", () => this.#client.flush(SECONDS_TO_SEND));
+    return undefined;
+  }
+
+  /** The limits of this page, in its own code: a survey may ask for less. */
+  #policy() {
+    const { questions, labels } = this.#survey;
+    return new Policy({
+      keys: [this.#entry.key],
+      surveys: [this.#entry.id],
+      questions: /** @type {any} */ (Object.fromEntries(
+        questions.map(({ name, kind }) => [name, kind]),
+      )),
+      labels: labels.map(({ name }) => name),
+      maxEpsilonPerRound: MAX_EPSILON,
+      maxEpsilonPerSurvey: MAX_EPSILON,
+      maxEpsilon: MAX_EPSILON,
+    });
+  }
+
+  /** Show what was sent, or the form. */
+  async #showState() {
+    const survey = this.#survey, { id, state } = this.#entry, now = Date.now();
+    const round = survey.roundAt(now, false) ?? survey.roundOf(survey.closes - DAY);
+    const report = `${id}-${round}`;
+    if (await isAnswered(this.#storage, id, survey.spanOf(round))) {
+      return this.#showSent(report, true);
+    }
+    if (now < survey.opens) return this.#say("early", { day: iso(survey.opens) });
+    if (now >= survey.closes) return this.#say("over", { day: iso(survey.closes - DAY) });
+    if (state !== "open") return this.#say("closed");
+    if (survey.byInvitation && !this.#takeCode()) return this.#say("no_code");
+    this.#view = () => this.#form();
+    this.#render();
+  }
+
+  /** Take the code out of the address. The entry of the tab's history keeps it until the report is stored, for a reload. */
+  #takeCode() {
+    this.#invitation = CODE.test(location.hash)
+      ? location.hash.slice(1)
+      : history.state?.code ?? "";
+    const state = { ...history.state, code: this.#invitation };
+    history.replaceState(state, "", location.pathname + location.search);
+    return this.#invitation;
+  }
+
+  /** Answer, once. @param {HTMLFormElement} form */
+  async #press(form) {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    const given = new FormData(form);
+    const answers = this.#asked.map((asked) => answerOf(asked, String(given.get(asked.name))));
+    this.#view = () => [paragraph(this.#texts.sending, { role: "status" })];
+    this.#render();
+    try {
+      const { id } = this.#entry, named = this.#asked.map(({ name }, n) => [name, answers[n]]);
+      if (!(await this.#client.consent(true))) return this.#say("storage");
+      const outcome = await this.#client.answer(id, Object.fromEntries(named), {
+        draws: true,
+        shipped: this.#entry,
+        invitation: this.#invitation || undefined,
+      });
+      const { status, draws } = outcome, report = `${id}-${outcome.round}`;
+      if (status !== "queued" && status !== "already-answered") return this.#say(OUTCOMES[status]);
+      if (this.#invitation) history.replaceState({ ...history.state, code: "" }, "", location.href);
+      if (draws) {
+        await this.#storage.put(`ask-${report}`, { payloads: draws.payloads.map(hex) });
+        await this.#client.flush(SECONDS_TO_SEND);
+        const places = await Promise.all(
+          this.#survey.questions.map((question, n) => question.place(answers[n])),
+        );
+        this.#drawn = { answers, places, ...draws };
+      }
+      await this.#showSent(report, status === "already-answered");
+    } catch {
+      this.#say("storage");
+    }
+  }
+
+  /** Keep the server's word on a report, and show it. @param {string} report @param {number} status @param {any} json */
+  async #settle(report, status, json) {
+    const refused = json?.refused?.[0]?.code ?? (status < 400 ? "" : String(status));
+    await this.#storage.put(`verdict-${report}`, { refused });
+    if (this.#isSent) await this.#showSent(report, this.#isAgain);
+  }
+  #isSent = false;
+  #isAgain = false;
+
+  /** Show what was sent, permanently. @param {string} report @param {boolean} isAgain whether this browser had answered before */
+  async #showSent(report, isAgain) {
+    if (isAgain && !this.#isSent) this.#client.flush(SECONDS_TO_SEND); // what waits since an earlier visit
+    this.#isSent = this.#isBusy = true;
+    this.#isAgain = isAgain;
+    /** @type {[Sent | undefined, {refused: string} | undefined, object | undefined]} */
+    const [sent, verdict, waits] = await Promise.all(
+      ["ask", "verdict", "report"].map((kind) => this.#storage.get(`${kind}-${report}`)),
+    ).then(([a, b, c]) => [a, b, c]);
+    this.#view = () => this.#result(sent, verdict?.refused, Boolean(waits), isAgain);
+    this.#render();
+    if (this.#drawn) {
+      /** @type {HTMLElement | null} */ (this.#root.querySelector(".result"))?.focus();
+    }
+  }
+
+  // Views
+
+  get #texts() {
+    return TEXTS[bestTag(this.#wanted, Object.keys(TEXTS))];
+  }
+
+  /** The language of the survey's own words; empty if the survey does not name it. */
+  get #lang() {
+    return bestTag(this.#wanted, this.#table?.languages ?? [""]);
+  }
+
+  /** Return the words of one language. @param {any} text of one language, or of several by tag */
+  #words = (text) =>
+    text && typeof text === "object" && !Array.isArray(text) ? text[this.#lang] : text;
+
+  /** Show one sentence, and nothing to press. @param {keyof Texts} name @param {Record<string, string>} [values] */
+  #say(name, values = {}) {
+    this.#view =
+      () => [paragraph(fill(this.#texts[name], values), { role: "status", class: "note" })];
+    this.#render();
+  }
+
+  #render() {
+    const texts = this.#texts, lang = this.#lang, table = this.#table;
+    const isPage = this.#root.localName === "main";
+    const head = table
+      ? [
+        make(isPage ? "h1" : "h2", { lang }, this.#words(table.title)),
+        paragraph(this.#words(table.purpose), { lang }),
+        paragraph(fill(texts.asked_by, { owner: this.#words(table.owner) }), { class: "soft" }),
+      ]
+      : [...this.#root.querySelectorAll("h1, .shipped")];
+    this.#root.lang = bestTag(this.#wanted, Object.keys(TEXTS));
+    this.#root.replaceChildren(...(table ? [this.#switch()] : []), ...head, ...this.#view());
+    if (isPage) document.documentElement.lang = this.#root.lang;
+  }
+
+  /** Return the switch between languages. */
+  #switch() {
+    const tags = [...new Set([...this.#table.languages ?? [], ...Object.keys(TEXTS)])];
+    const now = bestTag(this.#wanted, tags);
+    return make(
+      "nav",
+      { "aria-label": this.#texts.language },
+      ...tags.map((tag) => {
+        const name = new Intl.DisplayNames([tag], { type: "language" }).of(tag) ?? tag;
+        const button = make("button", {
+          type: "button",
+          lang: tag,
+          "aria-pressed": String(tag === now),
+        }, name);
+        button.addEventListener("click", () => {
+          this.#wanted = [tag];
+          const kept = new FormData(this.#root.querySelector("form") ?? undefined);
+          this.#render();
+          restore(this.#root, kept);
+        });
+        return button;
+      }),
+    );
+  }
+
+  #form() {
+    const texts = this.#texts, survey = this.#survey;
+    const fields = this.#asked.map((asked) => {
+      const { title, unit, labels, ...rest } = /** @type {any} */ (asked);
+      const named = {
+        title: this.#words(title) ?? asked.name,
+        unit: this.#words(unit) ?? "",
+        labels: this.#words(labels) ?? asked.options,
+      };
+      return fieldset({ ...rest, ...named }, texts, this.#lang);
+    });
+    const form = /** @type {HTMLFormElement} */ (make(
+      "form",
+      { autocomplete: "off" },
+      ...(survey.asksOne ? [paragraph(texts.one_of)] : []),
+      ...fields,
+      make("button", { class: "send" }, texts.press),
+      paragraph(texts.once, { class: "soft" }),
+    ));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#press(form);
+    });
+    return [form, ...this.#explanation()];
+  }
+
+  /** Return why nobody can know the answer, and who sees what. */
+  #explanation() {
+    const texts = this.#texts, { epsilon, byInvitation } = this.#survey;
+    const share = Number(beliefAfter(epsilon));
+    const belief = fill(share < 100 ? texts.belief : texts.beyond, {
+      share,
+      epsilon: decimal(epsilon),
+    });
+    return [
+      make("h2", {}, texts.safe_title),
+      paragraph(`${texts.noise} ${belief}`),
+      picture(Math.min(share, 100), texts),
+      ...this.#asked.flatMap((asked) => this.#odds(asked)),
+      make("h2", {}, texts.leaves_title),
+      paragraph(texts.leaves),
+      paragraph(fill(texts.kept, { days: this.#table.retention_days })),
+      paragraph(texts.trust),
+      ...(byInvitation ? [paragraph(texts.invitation)] : []),
+      paragraph(fill(texts.checked, this.#entry), { class: "soft id" }),
+    ];
+  }
+
+  /** Return how often the true answer is sent. @param {Asked} asked */
+  #odds(asked) {
+    const other = { "randomized-response": 1n, "k-randomized-response": undefined };
+    if (!(asked.mechanism in other)) return [];
+    const options = BigInt(asked.options?.length ?? 2);
+    const lie = Math.round(Number(100n * BigInt(asked.integers[0]) * (options - 1n)) / 2 ** 64);
+    const form = asked.kind === "bit" ? this.#texts.odds_bit : this.#texts.odds_choice;
+    return [paragraph(fill(form, { keep: 100 - lie, lie }))];
+  }
+
+  /** Return the draw, if it was just made, and what was sent. @param {Sent | undefined} sent @param {string | undefined} refused @param {boolean} waits @param {boolean} isAgain */
+  #result(sent, refused, waits, isAgain) {
+    const texts = this.#texts, { results } = this.#entry, isQueued = waits && refused === undefined;
+    const state = refused
+      ? fill(texts[REFUSALS[refused] ?? "refused"], { code: refused })
+      : refused === ""
+      ? texts.arrived
+      : waits
+      ? texts.waiting
+      : texts.answered;
+    const address = results && new URL(results, import.meta.url);
+    return [
+      ...(isAgain ? [paragraph(texts.answered)] : []),
+      make(
+        "section",
+        { class: "result", tabindex: "-1", "aria-labelledby": "ask-sent" },
+        make("h2", { id: "ask-sent" }, texts.sent_title),
+        ...this.#draws(),
+        ...(sent ? this.#sentences(sent, isQueued) : [paragraph(texts.unknown_report)]),
+        paragraph(state, { role: "status" }),
+      ),
+      ...(address && /^https?:$/.test(address.protocol)
+        ? [make("p", {}, make("a", { href: address.href }, texts.results))]
+        : []),
+      ...this.#explanation(),
+    ];
+  }
+
+  /** Return the sentences on what was sent. @param {Sent} sent @param {boolean} isQueued */
+  #sentences({ payloads }, isQueued) {
+    const form = isQueued ? this.#texts.sent_later : this.#texts.sent;
+    return this.#parts(payloads.map(unhex)).map(({ asked, payload }) => {
+      const title = this.#asked.length > 1
+        ? `${this.#words(/** @type {any} */ (asked).title) ?? asked.name} `
+        : "";
+      return make("p", { class: "sent" }, title, fill(form, { sent: this.#sent(asked, payload) }));
+    });
+  }
+
+  /** Return the questions of a report, each with its number and payload. @param {Uint8Array[]} payloads */
+  #parts(payloads) {
+    const numbers = this.#survey.asksOne ? [payloads[0][0]] : [...this.#asked.keys()];
+    const start = Number(this.#survey.asksOne);
+    return numbers.map((n, at) => ({ n, asked: this.#asked[n], payload: payloads[start + at] }));
+  }
+
+  /** Return the draws of the report that was just made. */
+  #draws() {
+    if (!this.#drawn) return [];
+    const { answers, places, payloads, rolls } = this.#drawn, texts = this.#texts;
+    const split = rollsOf(rolls, this.#asked, this.#survey.asksOne), parts = this.#parts(payloads);
+    return this.#asked.flatMap((asked, n) => {
+      const said = fill(texts.said, { answer: this.#answer(asked, answers[n]) });
+      const part = parts.find((part) => part.n === n);
+      if (!part) return [paragraph(`${said} ${texts.not_picked}`)];
+      const draw = drawOf(asked, places[n], split[n], part.payload);
+      return this.#draw(said, asked, draw, part.payload);
+    });
+  }
+
+  /** @param {string} said @param {Asked} asked @param {import("./draw.js").Draw} draw @param {Uint8Array} payload */
+  #draw(said, asked, draw, payload) {
+    const texts = this.#texts, sent = this.#sent(asked, payload);
+    if ("coin" in draw) {
+      const side = draw.coin ? texts.heads : texts.tails;
+      return [paragraph(`${said} ${fill(texts.coin, { side, sent })}`)];
+    }
+    const [drawn, from, to] = percent(draw.roll, draw.from, draw.to + 1n);
+    const all = fill(texts.of, { all: String(ONE) });
+    const numbers = [
+      [texts.drawn_integer, `${draw.roll} ${all}`],
+      [texts.interval, `${draw.from} – ${draw.to}`],
+    ].flatMap(([term, value]) => [make("dt", {}, term), make("dd", {}, value)]);
+    return [
+      paragraph(`${said} ${fill(texts.drew, { drawn })} ${fill(texts.sends, { from, to, sent })}`),
+      make("details", {}, make("summary", {}, texts.integers), make("dl", {}, ...numbers)),
+    ];
+  }
+
+  /** Return an answer in words. @param {Asked} asked @param {unknown} answer */
+  #answer(asked, answer) {
+    if (asked.kind === "bit") return answer ? this.#texts.yes : this.#texts.no;
+    if (asked.kind === "choice") {
+      return this.#label(asked, asked.options?.indexOf(String(answer)) ?? 0);
+    }
+    return `${answer} ${this.#words(/** @type {any} */ (asked).unit) ?? ""}`.trim();
+  }
+
+  /** @param {Asked} asked @param {number} n */
+  #label = (asked, n) => (this.#words(/** @type {any} */ (asked).labels) ?? asked.options)[n];
+
+  /** Return in words what was sent about a question. @param {Asked} asked @param {Uint8Array} payload */
+  #sent(asked, payload) {
+    const texts = this.#texts;
+    if (asked.kind === "bit") return payload[0] ? texts.yes : texts.no;
+    if (asked.kind === "text") return texts.text;
+    if (asked.kind === "choice") {
+      const labels = optionsIn(asked, payload).map((n) => this.#label(asked, n));
+      if (asked.mechanism === "k-randomized-response") return labels[0];
+      const form = asked.mechanism === "projective-geometry" ? texts.pattern : texts.options;
+      return labels.length ? fill(form, { options: labels.join(", ") }) : texts.nothing;
+    }
+    const value = valueIn(asked, payload),
+      unit = this.#words(/** @type {any} */ (asked).unit) ?? "";
+    if (value !== undefined) return fill(texts.number, { value: `${value} ${unit}`.trim() });
+    const symbols = Number(mechanismOf(asked).symbols);
+    return fill(texts.symbol, { symbol: number(payload) + 1, symbols });
+  }
+}
+
+/** Read an answer from the form. @param {Asked} asked @param {string} text */
+function answerOf({ kind, options = [] }, text) {
+  if (kind === "bit") return text === "1";
+  if (kind === "choice") return options[Number(text)];
+  return kind === "number" ? Number(text) : text;
+}
+
+/** Fill in a form again, after a change of the language. @param {HTMLElement} root @param {FormData} given */
+function restore(root, given) {
+  for (const [name, value] of given) {
+    const fields = /** @type {any} */ (root.querySelector("form")?.elements.namedItem(name));
+    if (fields) fields.value = value;
+  }
+}
+
+const root = document.getElementById("ask");
+if (root) await new Page(root).start();
