@@ -54,6 +54,9 @@ class Page {
   /** @type {() => (Node | string)[]} */
   #view = () => [paragraph(this.#texts.loading)];
   #isBusy = false;
+  #shown = ""; // the report that is shown
+  #isAgain = false;
+  #tabs = new BroadcastChannel("deniable-ask");
   #invitation = "";
   #entry = /** @type {Entry} */ ({});
   #survey = /** @type {ReturnType<typeof parseSurvey>} */ ({});
@@ -77,6 +80,7 @@ class Page {
       this.#root.querySelector("form")?.reset();
       if (this.#survey.name && this.#isBusy) this.#render();
     });
+    this.#tabs.onmessage = ({ data }) => this.#showAgain(data);
     try {
       const problem = await this.#load();
       if (problem) return this.#say(problem[0], problem[1]);
@@ -173,12 +177,15 @@ class Page {
     this.#render();
     try {
       const { id } = this.#entry, named = this.#asked.map(({ name }, n) => [name, answers[n]]);
-      if (!(await this.#client.consent(true))) return this.#say("storage");
-      const outcome = await this.#client.answer(id, Object.fromEntries(named), {
-        draws: true,
-        shipped: this.#entry,
-        invitation: this.#invitation || undefined,
+      const outcome = await navigator.locks.request("deniable-ask", async () => { // two tabs would give consent twice
+        if (!(await this.#client.consent(true))) return undefined;
+        return await this.#client.answer(id, Object.fromEntries(named), {
+          draws: true,
+          shipped: this.#entry,
+          invitation: this.#invitation || undefined,
+        });
       });
+      if (!outcome) return this.#say("storage");
       const { status, draws } = outcome, report = `${id}-${outcome.round}`;
       if (status !== "queued" && status !== "already-answered") return this.#say(OUTCOMES[status]);
       if (this.#invitation) history.replaceState({ ...history.state, code: "" }, "", location.href);
@@ -200,16 +207,19 @@ class Page {
   async #settle(report, status, json) {
     const refused = json?.refused?.[0]?.code ?? (status < 400 ? "" : String(status));
     await this.#storage.put(`verdict-${report}`, { refused });
-    if (this.#isSent) await this.#showSent(report, this.#isAgain);
+    this.#tabs.postMessage(report);
+    await this.#showAgain(report);
   }
-  #isSent = false;
-  #isAgain = false;
+
+  /** Show what was sent again, after the server's word came, here or in another tab. @param {string} report */
+  async #showAgain(report) {
+    if (this.#shown === report) await this.#showSent(report, this.#isAgain);
+  }
 
   /** Show what was sent, permanently. @param {string} report @param {boolean} isAgain whether this browser had answered before */
   async #showSent(report, isAgain) {
-    if (isAgain && !this.#isSent) this.#client.flush(SECONDS_TO_SEND); // what waits since an earlier visit
-    this.#isSent = this.#isBusy = true;
-    this.#isAgain = isAgain;
+    if (isAgain && !this.#shown) this.#client.flush(SECONDS_TO_SEND); // what waits since an earlier visit
+    [this.#shown, this.#isAgain, this.#isBusy] = [report, isAgain, true];
     /** @type {[Sent | undefined, {refused: string} | undefined, object | undefined]} */
     const [sent, verdict, waits] = await Promise.all(
       ["ask", "verdict", "report"].map((kind) => this.#storage.get(`${kind}-${report}`)),

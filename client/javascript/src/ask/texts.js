@@ -14,9 +14,9 @@ const ENGLISH = {
   once: "Press once. Your report is stored on this device and then sent. Nobody can take it back.",
   required: "Answer every question first. Nothing was sent.",
   one_of: "Your device sends the report of one of these questions, and picks it by chance.",
-  safe_title: "Why nobody can know your answer",
+  safe_title: "Why nobody can be sure of your answer",
   noise:
-    "Your device may change your answer by chance before it sends it, so nobody can tell whether what it sends is true.",
+    "Your device may change your answer by chance before it sends it, so nobody can be sure of your answer.",
   belief: "If someone is 10 % sure before, they can be at most {share} % sure after (ε {epsilon}).",
   beyond: "If someone is 10 % sure before, they can be more than 99 % sure after (ε {epsilon}).",
   odds_bit: "Of 100 people who say yes, about {keep} send yes and {lie} send no.",
@@ -54,7 +54,8 @@ const ENGLISH = {
   number: "about {value}",
   symbol: "symbol {symbol} of {symbols}",
   text: "a code that many texts share",
-  arrived: "Your report has arrived. It counts as one answer, and nobody can tell it from a lie.",
+  arrived:
+    "Your report has arrived. It counts as one answer, and nobody can be sure that it is true.",
   waiting:
     "Your report is stored on this device. It leaves as soon as this page is open and the device is online.",
   sending: "Your report is stored on this device and is being sent.",
@@ -97,9 +98,9 @@ const GERMAN = {
     "Drücken Sie einmal. Ihre Meldung wird auf diesem Gerät gespeichert und dann gesendet. Niemand kann sie zurücknehmen.",
   required: "Beantworten Sie zuerst jede Frage. Nichts wurde gesendet.",
   one_of: "Ihr Gerät sendet die Meldung zu einer dieser Fragen und wählt sie zufällig aus.",
-  safe_title: "Warum niemand Ihre Antwort wissen kann",
+  safe_title: "Warum niemand Ihre Antwort sicher wissen kann",
   noise:
-    "Ihr Gerät ändert Ihre Antwort vielleicht zufällig, bevor es sie sendet. Deshalb weiß niemand, ob stimmt, was es sendet.",
+    "Ihr Gerät ändert Ihre Antwort vielleicht zufällig, bevor es sie sendet. Deshalb kann sich niemand Ihrer Antwort sicher sein.",
   belief:
     "Wer sich vorher zu 10 % sicher ist, kann sich danach zu höchstens {share} % sicher sein (ε {epsilon}).",
   beyond:
@@ -140,7 +141,7 @@ const GERMAN = {
   symbol: "Zeichen {symbol} von {symbols}",
   text: "ein Code, den viele Texte teilen",
   arrived:
-    "Ihre Meldung ist angekommen. Sie zählt als eine Antwort, und niemand kann sie von einer Lüge unterscheiden.",
+    "Ihre Meldung ist angekommen. Sie zählt als eine Antwort, und niemand kann sicher sein, dass sie stimmt.",
   waiting:
     "Ihre Meldung ist auf diesem Gerät gespeichert. Sie geht ab, sobald diese Seite offen und das Gerät online ist.",
   sending: "Ihre Meldung ist auf diesem Gerät gespeichert und wird gesendet.",

@@ -4,6 +4,7 @@ from deniable.server.cli.archive import ARCHIVE, BACKUP, RECOUNT, RESTORE
 from deniable.server.cli.ask import ASK, INVITE
 from deniable.server.cli.credentials import AUDIT, KEYS, TOKEN
 from deniable.server.cli.doctor import DOCTOR
+from deniable.server.cli.page_check import PAGE_CHECK
 from deniable.server.cli.plan import PLAN
 from deniable.server.cli.reconcile import RECONCILE
 from deniable.server.cli.register import REGISTER
@@ -14,5 +15,5 @@ from deniable.shared.cli.verb import Verb
 
 VERBS: tuple[Verb, ...] = (
     ASK, INVITE, SERVE, PLAN, SURVEY, RESULTS, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS, AUDIT,
-    RELAY, BACKUP, RESTORE, RECONCILE, DOCTOR,
+    RELAY, BACKUP, RESTORE, RECONCILE, DOCTOR, PAGE_CHECK,
 )  # fmt: skip

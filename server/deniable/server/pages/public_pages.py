@@ -94,9 +94,10 @@ class PagePublisher:
         inputs = [(survey.id, survey.closed) for survey in surveys]
         if inputs == self._asked:
             return
-        for survey, digest in unregistered(surveys, here.store.register()).items():
+        pages = ask_pages(surveys)
+        for survey, digest in unregistered(pages, here.store.register()).items():
             here.store.register_page(survey, digest)
-        here.store.replace_public_pages(ASK_PAGES, ask_pages(surveys))
+        here.store.replace_public_pages(ASK_PAGES, pages)
         self._asked = inputs
 
     def _run(self) -> None:

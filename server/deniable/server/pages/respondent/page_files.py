@@ -13,19 +13,19 @@ verifies against the page's own id and key, and the list.
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cache
+from hashlib import sha256, sha384
 from mimetypes import guess_type
 from pathlib import Path
 
 import msgspec
-from flask import render_template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from deniable.server.http.messages import ASK_PAGES, HOSTED_POLICY, HTML, JSON, NO_ASK_PAGE
 from deniable.server.store import PublicPage, PublishedSurvey, RegisterEntry
 
-STATIC = Path(__file__).parents[1] / "static"
+FOLDER = Path(__file__).parents[1]
 SHARED_FILES = ("ask.css", "ask.js", "icon.svg")
 LIST_TYPE = "text/plain; charset=utf-8"
 
@@ -43,7 +43,7 @@ class Shipped(msgspec.Struct, frozen=True, omit_defaults=True):
 @cache  # the files of this package never change while it runs
 def shared_files() -> Mapping[str, bytes]:
     """Return the files that all pages share, by name."""
-    return {name: (STATIC / name).read_bytes() for name in SHARED_FILES}
+    return {name: (FOLDER / "static" / name).read_bytes() for name in SHARED_FILES}
 
 
 def page_of(published: PublishedSurvey) -> bytes:
@@ -52,16 +52,16 @@ def page_of(published: PublishedSurvey) -> bytes:
     return _rendered("ask.html", survey=published.survey, policy=HOSTED_POLICY, **facts)
 
 
-def file_list(page: bytes) -> bytes:
+def page_file(published: PublishedSurvey) -> str:
+    """Return the name of the page in the list of its files, and in an exported folder."""
+    return f"{published.survey.name}.html"
+
+
+def file_list(name: str, page: bytes) -> bytes:
     """Return the list of a page's files, as `sha256sum --check` reads it."""
-    files = {"page.html": page, **shared_files()}
-    lines = (f"{hashlib.sha256(body).hexdigest()}  {name}\n" for name, body in files.items())
+    files = {name: page, **shared_files()}
+    lines = (f"{sha256(body).hexdigest()}  {name}\n" for name, body in files.items())
     return "".join(lines).encode()
-
-
-def list_digest(page: bytes) -> str:
-    """Return what the register contains: the SHA-256 of the list of the page's files."""
-    return hashlib.sha256(file_list(page)).hexdigest()
 
 
 def shipped(published: PublishedSurvey, server: str = "") -> bytes:
@@ -81,25 +81,35 @@ def ask_pages(surveys: Iterable[PublishedSurvey]) -> dict[str, PublicPage]:
         path, page = f"{ASK_PAGES}{published.id}", page_of(published)
         pages[path] = PublicPage(HTML, page)
         pages[f"{path}.json"] = PublicPage(JSON, shipped(published))
-        pages[f"{path}.sha256"] = PublicPage(LIST_TYPE, file_list(page))
+        pages[f"{path}.sha256"] = PublicPage(LIST_TYPE, file_list(page_file(published), page))
     return pages
 
 
 def unregistered(
-    surveys: Iterable[PublishedSurvey], register: Iterable[RegisterEntry]
+    pages: Mapping[str, PublicPage], register: Iterable[RegisterEntry]
 ) -> dict[str, str]:
-    """Return the digest of each page that differs from its last entry in the register, by id."""
+    """Return the new digest of each page's list that differs from the register, by survey."""
     known = {entry.survey: entry.key for entry in register if entry.event == "page"}
-    digests = {published.id: list_digest(page_of(published)) for published in surveys}
-    return {id: digest for id, digest in digests.items() if known.get(id) != digest}
+    digests = {
+        path.removeprefix(ASK_PAGES).removesuffix(".sha256"): sha256(page.body).hexdigest()
+        for path, page in pages.items()
+        if path.endswith(".sha256")
+    }
+    return {survey: digest for survey, digest in digests.items() if known.get(survey) != digest}
+
+
+@cache
+def _templates() -> Environment:
+    loader = FileSystemLoader(FOLDER / "templates")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
 
 
 def _rendered(template: str, **facts: object) -> bytes:
-    return render_template(template, integrity=_integrity(), **facts).encode()
+    return _templates().get_template(template).render(integrity=_integrity(), **facts).encode()
 
 
 @cache
 def _integrity() -> Mapping[str, str]:
     """Return the hashes by which a browser checks script and style (subresource integrity)."""
-    hashes = {name: hashlib.sha384(body).digest() for name, body in shared_files().items()}
+    hashes = {name: sha384(body).digest() for name, body in shared_files().items()}
     return {name: f"sha384-{base64.b64encode(digest).decode()}" for name, digest in hashes.items()}

@@ -1,0 +1,407 @@
+/* Many browsers at the page that asks, in one process of Chromium: each has a context of its own, with its own storage.
+
+   Reads { browser, flags, axe, server, pages, people, shots } in JSON on standard input, and prints one JSON document:
+   what each scene saw. The tests judge it. It speaks the browser's own protocol, by a pipe. */
+
+import { spawn } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+
+const asked = JSON.parse(readFileSync(0, "utf8"));
+const axe = readFileSync(asked.axe, "utf8");
+const browser = spawn(asked.browser, [...asked.flags, "--remote-debugging-pipe", "about:blank"], {
+  stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
+});
+const [, , , toBrowser, fromBrowser] = browser.stdio;
+const waiting = new Map(), tabs = new Map();
+let last = 0, rest = "";
+fromBrowser.setEncoding("utf8").on("data", (text) => {
+  const parts = (rest + text).split("\0");
+  rest = parts.pop();
+  for (const part of parts) {
+    const { id, method, params, sessionId, result, error } = JSON.parse(part);
+    if (id === undefined) tabs.get(sessionId)?.hear(method, params);
+    else if (error) waiting.get(id).reject(new Error(JSON.stringify(error)));
+    else waiting.get(id).resolve(result);
+    waiting.delete(id);
+  }
+});
+
+const send = (method, params = {}, sessionId) =>
+  new Promise((resolve, reject) => {
+    waiting.set(++last, { resolve, reject });
+    toBrowser.write(JSON.stringify({ id: last, method, params, sessionId }) + "\0");
+  });
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+class Tab {
+  requests = [];
+  console = [];
+  listeners = new Set();
+  replace = new Map();
+
+  hear(method, params) {
+    if (method === "Network.requestWillBeSent" && !params.request.url.startsWith("data:")) {
+      const { url, method: verb, postData = "", postDataEntries = [], headers } = params.request;
+      const bytes = postDataEntries.map(({ bytes }) => bytes ?? "").join("");
+      this.requests.push({ id: params.requestId, method: verb, url, headers, bytes, postData });
+    }
+    if (method === "Runtime.consoleAPICalled") this.console.push(JSON.stringify(params.args));
+    if (method === "Runtime.exceptionThrown") this.console.push(params.exceptionDetails.exception?.description ?? params.exceptionDetails.text);
+    if (method === "Log.entryAdded" && params.entry.source !== "network") this.console.push(params.entry.text);
+    if (method === "Fetch.requestPaused") this.answer(params);
+    for (const listener of this.listeners) listener(method);
+  }
+
+  /** Let a request through, or answer it with other bytes. */
+  async answer({ requestId, request: { url } }) {
+    const [, change] = [...this.replace].find(([part]) => url.includes(part)) ?? [];
+    if (!change) return this.tell("Fetch.continueRequest", { requestId });
+    const body = Buffer.from(change(await (await fetch(url)).text())).toString("base64");
+    const type = url.endsWith(".js") ? "text/javascript" : "application/json";
+    const responseHeaders = [{ name: "Content-Type", value: type }, { name: "Access-Control-Allow-Origin", value: "*" }];
+    return this.tell("Fetch.fulfillRequest", { requestId, responseCode: 200, responseHeaders, body });
+  }
+
+  tell = (method, params) => send(method, params, this.session);
+
+  async evaluate(expression) {
+    const done = await this.tell("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
+    if (done.exceptionDetails) throw new Error(`${expression}: ${done.exceptionDetails.exception?.description}`);
+    return done.result.value;
+  }
+
+  /** Wait until the claim is true, also across loads of pages. */
+  async until(claim) {
+    for (let n = 0; n < 600; n++) {
+      if (await this.evaluate(claim).catch(() => false)) return;
+      await pause(25);
+    }
+    throw new Error(`never so: ${claim}; on the page: ${await this.text()}`);
+  }
+
+  text = () => this.evaluate("document.body.innerText");
+
+  async goto(url, claim = READY) {
+    await this.tell("Page.navigate", { url });
+    await this.until(`location.href.startsWith("${url.split("#")[0]}") && (${claim})`);
+  }
+
+  async click(selector) {
+    await this.evaluate(`document.querySelector(${JSON.stringify(selector)}).click()`);
+  }
+
+  async press(answer) {
+    await this.click(`#ask input[value="${answer}"]`);
+    await this.click("#ask .send");
+  }
+
+  async respond(answer) {
+    await this.press(answer);
+    await this.until(RESULT);
+    return this.text();
+  }
+
+  online = (isOnline) =>
+    this.tell("Network.emulateNetworkConditions", {
+      offline: !isOnline, latency: 0, downloadThroughput: -1, uploadThroughput: -1,
+    });
+
+  get posts() {
+    return this.requests.filter(({ method }) => method === "POST");
+  }
+
+  close = () => send("Target.closeTarget", { targetId: this.target });
+}
+
+const READY = "!!document.querySelector('#ask form, #ask .note, #ask .result')";
+const RESULT = "!!document.querySelector('#ask .result, #ask .note')";
+
+async function context() {
+  return (await send("Target.createBrowserContext", { disposeOnDetach: true })).browserContextId;
+}
+
+async function open(browserContextId, before = "") {
+  const tab = new Tab();
+  const { targetId } = await send("Target.createTarget", { url: "about:blank", browserContextId });
+  const { sessionId } = await send("Target.attachToTarget", { targetId, flatten: true });
+  [tab.target, tab.session] = [targetId, sessionId];
+  tabs.set(sessionId, tab);
+  await Promise.all(["Page", "Runtime", "Log", "Network"].map((domain) => tab.tell(`${domain}.enable`)));
+  if (before) await tab.tell("Page.addScriptToEvaluateOnNewDocument", { source: before });
+  return tab;
+}
+
+const opened = async (before) => open(await context(), before);
+
+/** Everything that a browser keeps of a page, as text: IndexedDB, storages, cookies, address, history and title. */
+const KEPT = `(async () => {
+  const records = {};
+  for (const { name } of await indexedDB.databases()) {
+    const database = await new Promise((done) => { const r = indexedDB.open(name); r.onsuccess = () => done(r.result); });
+    const store = database.transaction("records").objectStore("records");
+    const [keys, values] = await Promise.all([store.getAllKeys(), store.getAll()].map((r) => new Promise((done) => r.onsuccess = () => done(r.result))));
+    keys.forEach((key, n) => records[key] = values[n]);
+    database.close();
+  }
+  const caches_ = self.caches ? await caches.keys() : [];
+  return { records, rest: [{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href, history.state, document.title, document.referrer, caches_] };
+})()`;
+
+const DRAW = `(() => {
+  const terms = [...document.querySelectorAll("#ask dd")].map((term) => term.textContent);
+  return { terms, sent: document.querySelector("#ask .sent")?.textContent, text: document.querySelector("#ask .result")?.innerText };
+})()`;
+
+const bytesOf = ({ bytes }) => Buffer.from(bytes, "base64").toString("hex");
+const seen = (tab) => tab.requests.map(({ method, url }) => [method, url]);
+const page = (name) => `${asked.server}/ask/${name}`;
+
+const FINDINGS = `axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => id + ": " + nodes[0].html.slice(0, 200)))`;
+
+async function looked(tab, name) {
+  const found = [];
+  for (const [width, scheme] of [[1280, "light"], [390, "dark"], [320, "light"]]) {
+    await tab.tell("Emulation.setDeviceMetricsOverride", { width, height: 800, deviceScaleFactor: 1, mobile: false });
+    await tab.tell("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: scheme }] });
+    await tab.evaluate(`${axe}; 0`);
+    found.push(...(await tab.evaluate(FINDINGS)).map((one) => `${name}, ${width}, ${scheme}: ${one}`));
+    const wider = await tab.evaluate("document.documentElement.scrollWidth - innerWidth");
+    if (wider > 0) found.push(`${name} is ${wider} px too wide at ${width} px`);
+    const moving = await tab.evaluate("document.getAnimations().length");
+    if (moving) found.push(`${name} moves`);
+    if (!asked.shots) continue;
+    const { cssContentSize: { height } } = await tab.tell("Page.getLayoutMetrics");
+    const clip = { x: 0, y: 0, width, height, scale: 1 };
+    const { data } = await tab.tell("Page.captureScreenshot", { format: "png", captureBeyondViewport: true, clip });
+    mkdirSync(asked.shots, { recursive: true });
+    writeFileSync(`${asked.shots}/ask-${name}-${width}-${scheme}.png`, Buffer.from(data, "base64"));
+  }
+  return found;
+}
+
+async function key(tab, name, text = "") {
+  const code = { Tab: 9, " ": 32, Enter: 13, ArrowDown: 40 }[name];
+  const event = { key: name, code: name === " " ? "Space" : name, windowsVirtualKeyCode: code, text };
+  await tab.tell("Input.dispatchKeyEvent", { type: "keyDown", ...event });
+  await tab.tell("Input.dispatchKeyEvent", { type: "keyUp", ...event });
+}
+
+const SCENES = {
+  /** Each person in a browser of their own; the first half says yes. */
+  async people() {
+    const people = [];
+    for (let n = 0; n < asked.people; n++) {
+      const answer = n < asked.people / 2 ? 1 : 0, tab = await opened();
+      await tab.goto(page(asked.pages.bit));
+      await tab.respond(answer);
+      const drawn = await tab.evaluate(DRAW), kept = await tab.evaluate(KEPT);
+      people.push({ answer, drawn, kept, requests: seen(tab), posts: tab.posts.map(bytesOf), console: tab.console });
+      await tab.close();
+    }
+    return people;
+  },
+
+  /** Reload, and a second visit in another tab. */
+  async again() {
+    const place = await context(), tab = await open(place);
+    await tab.goto(page(asked.pages.bit));
+    await tab.respond(1);
+    const first = await tab.evaluate(DRAW), posts = tab.posts.length;
+    await tab.tell("Page.reload");
+    await pause(200);
+    await tab.until(RESULT);
+    const second = await tab.evaluate(DRAW), other = await open(place);
+    await other.goto(page(asked.pages.bit));
+    const third = await other.evaluate(DRAW);
+    return { first, second, third, posts, more: tab.posts.length - posts + other.posts.length, found: await looked(other, "answered") };
+  },
+
+  async doubleClick() {
+    const tab = await opened();
+    await tab.goto(page(asked.pages.bit));
+    await tab.evaluate(`(() => {
+      document.querySelector('#ask input[value="1"]').click();
+      const [form, send] = [document.querySelector("#ask form"), document.querySelector("#ask .send")];
+      send.click(); send.click(); form.requestSubmit();
+    })()`);
+    await tab.until(RESULT);
+    const { records } = await tab.evaluate(KEPT);
+    return { posts: new Set(tab.posts.map(bytesOf)).size, charges: Object.keys(records).filter((name) => name.startsWith("charge-")).length };
+  },
+
+  /** Several times, because the tabs race. */
+  async twoTabs() {
+    const races = [];
+    for (let n = 0; n < 4; n++) {
+      const place = await context(), [one, two] = [await open(place), await open(place)];
+      await one.goto(page(asked.pages.bit));
+      await two.goto(page(asked.pages.bit));
+      await Promise.all([one.press(1), two.press(0)]);
+      await Promise.all([one, two].map((tab) => tab.until("document.body.innerText.includes('has arrived')")));
+      const posts = new Set([...one.posts, ...two.posts].map(bytesOf)).size;
+      races.push({ texts: [await one.text(), await two.text()], posts });
+      await Promise.all([one.close(), two.close()]);
+    }
+    return races;
+  },
+
+  /** The report waits, and leaves without a second press: on the same page, or at the next visit. */
+  async offline() {
+    const place = await context(), tab = await open(place);
+    await tab.goto(page(asked.pages.bit));
+    await tab.online(false);
+    const waits = await tab.respond(1), before = tab.posts.length;
+    await tab.close();
+    const next = await open(place);
+    await next.goto(page(asked.pages.bit));
+    await next.until("document.body.innerText.includes('has arrived')");
+    const later = await opened();
+    await later.goto(page(asked.pages.bit));
+    await later.online(false);
+    await later.respond(1);
+    await later.online(true);
+    await later.until("document.body.innerText.includes('has arrived')");
+    return { waits, before, next: next.posts.length, later: later.posts.length };
+  },
+
+  /** The page is left as soon as the report is on disk: permanently, for another visit, and by Back after the draw. */
+  async left() {
+    const isStored = `(async () => {
+      const { records } = await ${KEPT};
+      return Object.keys(records).some((name) => name.startsWith("try-")) || ${RESULT};
+    })()`;
+    const place = await context();
+    for (const where of [place, await context()]) {
+      const tab = await open(where);
+      await tab.goto(page(asked.pages.left));
+      await tab.press(1);
+      await tab.until(isStored);
+      await (where === place ? tab.close() : tab.tell("Page.navigate", { url: "about:blank" }));
+    }
+    const visit = await open(place);
+    await visit.goto(page(asked.pages.left));
+    await visit.until("document.body.innerText.includes('has arrived')");
+    const back = await opened();
+    await back.goto(page(asked.pages.bit));
+    await back.respond(1);
+    await back.tell("Page.navigate", { url: "about:blank" });
+    await back.until("location.href === 'about:blank'");
+    await back.evaluate("history.back()");
+    await back.until(`location.href.includes("/ask/") && (${RESULT})`);
+    return { visit: await visit.text(), back: await back.evaluate(DRAW) };
+  },
+
+  async keyboard() {
+    const tab = await opened(), reached = [];
+    await tab.goto(page(asked.pages.bit));
+    for (let n = 0; n < 10; n++) {
+      await key(tab, "Tab");
+      const at = await tab.evaluate("document.activeElement.className || document.activeElement.type || document.activeElement.localName");
+      const ring = await tab.evaluate("getComputedStyle(document.activeElement).outlineStyle");
+      reached.push([at, ring]);
+      if (at === "radio") await key(tab, " ");
+      if (at === "send") break;
+    }
+    await key(tab, "Enter", "\r");
+    await tab.until(RESULT);
+    return { reached, focus: await tab.evaluate("document.activeElement.className"), text: await tab.text() };
+  },
+
+  /** Every kind of question that a page can ask. */
+  async kinds() {
+    const tab = await opened();
+    await tab.goto(page(asked.pages.kinds));
+    const found = await looked(tab, "form");
+    await tab.evaluate(`(() => {
+      for (const [name, value] of Object.entries(${JSON.stringify(asked.answers)})) document.querySelector("form").elements.namedItem(name).value = value;
+      document.querySelector("#ask .send").click();
+    })()`);
+    await tab.until(RESULT);
+    found.push(...await looked(tab, "result"));
+    const text = await tab.text();
+    await tab.evaluate("document.querySelectorAll('nav button')[1].click()");
+    return { found, text, german: await tab.text(), lang: await tab.evaluate("document.documentElement.lang"), posts: tab.posts.map(bytesOf), console: tab.console };
+  },
+
+  /** One sentence each, and nothing sent. */
+  async refusals() {
+    const scenes = {
+      closed: [asked.pages.closed],
+      unknown: ["no-such-survey"],
+      over: [asked.pages.bit, "Date.now = () => Date.UTC(2150, 0)"],
+      early: [asked.pages.bit, "Date.now = () => Date.UTC(2010, 0)"],
+      app: [asked.pages.app],
+      browser: [asked.pages.bit, `const { importKey } = SubtleCrypto.prototype;
+        SubtleCrypto.prototype.importKey = function (form, key, algorithm, ...more) {
+          if (algorithm === "Ed25519") return Promise.reject(new DOMException("", "NotSupportedError"));
+          return importKey.call(this, form, key, algorithm, ...more);
+        }`],
+      storage: [asked.pages.bit, `IDBFactory.prototype.open = () => { throw new DOMException("", "InvalidStateError"); }`],
+      signal: [asked.pages.bit, `Object.defineProperty(Navigator.prototype, "globalPrivacyControl", { get: () => true })`],
+    };
+    const seen = {};
+    for (const [name, [path, before]] of Object.entries(scenes)) {
+      const tab = await opened(before);
+      await tab.goto(page(path), "!!document.querySelector('#ask .note')");
+      seen[name] = [await tab.evaluate("document.querySelector('.note').innerText"), tab.posts.length, tab.console];
+      if (name === "closed") seen.found = await looked(tab, "sentence");
+    }
+    for (const [name, change] of Object.entries({
+      signature: (text) => text.replace(/"signature":"../, '"signature":"00'),
+      document: (text) => text.replace("opens", "closes"),
+      nothing: () => "<html>",
+    })) {
+      const tab = await opened();
+      await tab.tell("Fetch.enable", { patterns: [{ urlPattern: "*/ask/*.json" }] });
+      tab.replace.set(".json", change);
+      await tab.goto(page(asked.pages.bit), "!!document.querySelector('#ask .note[role]')");
+      seen[name] = [await tab.evaluate("document.querySelector('.note').innerText"), tab.posts.length, tab.console];
+    }
+    return seen;
+  },
+
+  /** Without JavaScript, and with a script that is not the page's. */
+  async scripts() {
+    const off = await opened();
+    await off.tell("Emulation.setScriptExecutionDisabled", { value: true });
+    await off.goto(page(asked.pages.bit), "document.body.innerText.includes('JavaScript')");
+    const other = await opened();
+    await other.tell("Fetch.enable", { patterns: [{ urlPattern: "*/ask/ask.js" }] });
+    other.replace.set("ask.js", (text) => `window.ran = true; ${text}`);
+    await other.goto(page(asked.pages.bit), "document.readyState === 'complete'");
+    await pause(300);
+    return { off: await off.text(), ran: await other.evaluate("window.ran === true"), console: other.console };
+  },
+
+  /** The same files on another host, and in an element of another page. */
+  async elsewhere() {
+    const seen = {};
+    for (const [name, url] of Object.entries(asked.elsewhere)) {
+      const tab = await opened();
+      await tab.goto(url);
+      await tab.respond(1);
+      await tab.until("document.body.innerText.includes('has arrived')");
+      seen[name] = { requests: tab.requests.map(({ method, url }) => [method, url]), console: tab.console };
+    }
+    return seen;
+  },
+
+  /** Processor time of the page's thread until its first paint, and until the form is there. */
+  async cost() {
+    const tab = await opened();
+    await tab.tell("Performance.enable", { timeDomain: "threadTicks" });
+    await tab.goto(page(asked.pages.bit));
+    const { metrics } = await tab.tell("Performance.getMetrics");
+    return Object.fromEntries(metrics.map(({ name, value }) => [name, value]));
+  },
+};
+
+const found = {};
+try {
+  for (const name of asked.scenes) found[name] = await SCENES[name]().catch((error) => ({ error: String(error.stack) }));
+} finally {
+  process.stdout.write(JSON.stringify(found), () => {
+    browser.kill("SIGKILL");
+    process.exit();
+  });
+}

@@ -1,0 +1,352 @@
+"""The page that asks, in a real browser with the real server.
+
+One process of Chromium plays all scenes (`ask.mjs`); each browser in it has a storage of its own.
+The tests judge what the scenes saw, and what the server counted.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import requests
+
+from deniable.server.pages.respondent.hosted_page import export_page
+from deniable.server.store import open_store
+from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.cli.command import main
+from deniable.shared.privacy.epsilon import Epsilon
+from deniable.shared.privacy.mechanisms.randomized_response import RandomizedResponse
+from deniable.simulations.demo.server_process import running_server
+from tests.ask_bundle import BUNDLE, bundled
+from tests.client.scripted import QuietServer, answering
+from tests.command import asked_json
+from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, Files
+from tests.eventually import PATIENCE, eventually
+from tests.node import NODE
+from tests.npm import npm_packages
+from tests.plausible import assert_plausible
+from tests.survey_texts import ALWAYS, bit, choice, number, question, survey_text
+
+BROWSER = pytest.mark.skipif(
+    CHROMIUM is None, reason=f"no browser on PATH; install one of {', '.join(NAMES)}"
+)
+ONCE = ALWAYS | {"round": "once"}
+EPSILON, ONE = "1", 2**64
+LIE = RandomizedResponse(Epsilon(EPSILON)).lie
+KINDS = (
+    bit(epsilon="1")
+    + choice(["never", "once", "often"], name="how", epsilon="1")
+    + choice(8, "subset-selection", name="some", epsilon="1")
+    + choice(9, "projective-geometry", name="pattern", epsilon="1")
+    + choice(14, "unary", name="many", epsilon="1")
+    + number(1, 5, name="rating", epsilon="1")
+    + number(0, 120, "one-bit-mean", epsilon="1", unit="min")
+    + question("word", "text", "1", length=8)
+)
+ANSWERS = {
+    "crashed": "1", "how": "2", "some": "7", "pattern": "0", "many": "13", "rating": "4",
+    "minutes": "34", "word": "privately",
+}  # fmt: skip
+SCENES = ("people", "again", "doubleClick", "twoTabs", "offline", "left", "keyboard", "kinds",
+          "refusals", "scripts", "elsewhere")  # fmt: skip
+PEOPLE = 6
+
+
+def publish(data: Path, name: str, questions: str, **more: object) -> str:
+    file = data.parent / f"{name}.toml"
+    words = {"title": "Being late", "purpose": "Find out how often people come late."}
+    file.write_text(survey_text(questions, **ONCE | words | {"name": name} | more))
+    identifier: str = asked_json("survey", "publish", str(file), "--data", str(data))["id"]
+    return identifier
+
+
+def late(epsilon: str = EPSILON) -> str:
+    return question("late", "bit", epsilon, title="Did you come late this week?")
+
+
+def play(url: str, scenes: Sequence[str], profile: Path, **more: object) -> Mapping[str, Any]:
+    asked = {
+        "browser": CHROMIUM,
+        "flags": [*FLAGS, f"--user-data-dir={profile}"],
+        "axe": str(npm_packages() / "node_modules/axe-core/axe.min.js"),
+        "server": url,
+        "scenes": scenes,
+        "people": PEOPLE,
+        "pages": {"bit": "late", "left": "left", "kinds": "kinds", "closed": "done", "app": "app"},
+        "answers": ANSWERS,
+    }
+    script = Path(__file__).with_name("ask.mjs")
+    done = subprocess.run(
+        [NODE, str(script)], input=json.dumps(asked | more), capture_output=True, text=True,
+        timeout=6 * PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    found: Mapping[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@contextmanager
+def host(folder: Path) -> Iterator[str]:
+    """Serve a folder as a static host of another origin does."""
+
+    class Handler(Files):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args, directory=str(folder))
+
+    with answering(QuietServer(("127.0.0.1", 0), Handler)) as url:
+        yield url
+
+
+EMBEDDED = """<!DOCTYPE html>
+<title>A page of somebody else</title>
+<link rel="stylesheet" href="{server}/ask/ask.css">
+<div id="ask" data-survey="{survey}" data-key="{key}"></div>
+<script type="module" src="{server}/ask/ask.js"></script>
+"""
+
+
+class Played(NamedTuple):
+    scenes: Mapping[str, Any]
+    url: str
+    hosted: str
+    counted: Mapping[str, int]  # reports by survey, when everything has arrived
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    folder = tmp_path_factory.mktemp("ask")
+    data, site = folder / "data", folder / "site"
+    published = {name: publish(data, name, late()) for name in ("late", "left", "done")}
+    publish(data, "kinds", KINDS, title="Of every kind")
+    publish(data, "app", bit(over="any"), round="month")
+    assert main(["survey", "close", "done", "--data", str(data)]) == 0
+    with running_server(data) as server, host(site) as hosted:
+        eventually(lambda: requests.get(f"{server.url}/ask/late", timeout=5).status_code == 200)
+        with open_store(data) as store:
+            survey = Catalogue(store).find("late")
+        page = export_page(survey, server.url, site)
+        (site / "embedded.html").write_text(
+            EMBEDDED.format(server=server.url, survey=survey.id, key=survey.key)
+        )
+        elsewhere = {"exported": f"{hosted}/{page.name}", "embedded": f"{hosted}/embedded.html"}
+        scenes = play(server.url, SCENES, folder / "profile", elsewhere=elsewhere)
+        broken = {name: seen["error"] for name, seen in scenes.items() if "error" in seen}
+        assert broken == {}
+        eventually(lambda: reports(data, published["left"]) == 2)
+        counted = {name: reports(data, identifier) for name, identifier in published.items()}
+    return Played(scenes, server.url, hosted, counted)
+
+
+def reports(data: Path, identifier: str) -> int:
+    with open_store(data) as store:
+        survey = Catalogue(store).find(identifier)
+        return sum(tally.reports for tally in store.tallies(survey.sequence))
+
+
+def test_the_shipped_script_is_made_from_the_client() -> None:
+    assert BUNDLE.read_bytes() == bundled(), "run: python -m tests.ask_bundle"
+
+
+@BROWSER
+def test_the_shown_draw_is_that_of_the_report(played: Played) -> None:
+    """The whole numbers on the screen, by the mechanism's table, make the byte that was posted."""
+    for person in played.scenes["people"]:
+        (post,) = person["posts"]
+        drawn, (low, high) = map(int, numbers(person)[:1]), numbers(person)[2:]
+        (roll,) = drawn
+        lies = roll < LIE
+        assert int(post[-2:], 16) == person["answer"] ^ lies
+        assert (low, high) == ((0, LIE - 1) if lies else (LIE, ONE - 1))
+        said, sent = ("No", "Yes")[person["answer"]], ("No", "Yes")[person["answer"] ^ lies]
+        assert f"You said {said}." in person["drawn"]["text"]
+        assert person["drawn"]["sent"] == f"This was sent: {sent}."
+        assert "Your report has arrived." in person["drawn"]["text"]
+
+
+def numbers(person: Mapping[str, Any]) -> list[int]:
+    """Return the number drawn, the number of all, and the interval that sends the same."""
+    terms = " ".join(person["drawn"]["terms"]).replace("of", " ").replace("–", " ")
+    return [int(word) for word in terms.split()]
+
+
+@BROWSER
+def test_traffic_is_the_same_for_every_answer(played: Played) -> None:
+    """Requests, their order and the size of what is sent; and only to the page's own server."""
+    people = played.scenes["people"]
+    seen = {json.dumps(person["requests"]).replace(played.url, "") for person in people}
+    paths = ["/ask/late", "/ask/ask.css", "/ask/ask.js", "/v1/surveys", "/v1/envelopes"]
+    assert len(seen) == 1
+    (requested,) = seen
+    assert all(path in requested for path in paths)
+    assert requested.count("POST") == 1
+    assert len({len(post) for person in people for post in person["posts"]}) == 1
+    for person in people:
+        assert all(url.startswith(f"{played.url}/") for _, url in person["requests"])
+
+
+@BROWSER
+def test_nothing_that_stays_reveals_the_answer(played: Played) -> None:
+    """Storage, address, history, title and console, for each answer.
+
+    Everything kept is a key, a count, or the report that was sent. The draw is nowhere.
+    """
+    shapes = set()
+    for person in played.scenes["people"]:
+        kept, (post,) = person["kept"], person["posts"]
+        roll = numbers(person)[0]
+        text = json.dumps(kept)
+        for written in (str(roll), f"{roll:016x}", roll.to_bytes(8, "little").hex()):
+            assert written not in text
+        (sent,) = [value for name, value in kept["records"].items() if name.startswith("ask-")]
+        assert sent == {"payloads": [post[-2:]]}
+        assert not [name for name in kept["records"] if name.startswith(("report-", "try-"))]
+        assert kept["rest"][0] == kept["rest"][1] == {}
+        assert kept["rest"][2:4] == ["", f"{played.url}/ask/late"]
+        assert kept["rest"][4:] == [None, "Being late", "", []]
+        assert person["console"] == []
+        shapes.add(json.dumps(shape(kept["records"])))
+    assert len(shapes) == 1
+
+
+def shape(value: Any) -> Any:  # Any: JSON
+    """Return the value with each text and number replaced by its type and length."""
+    if isinstance(value, dict):
+        return {key.split("-")[0]: shape(entry) for key, entry in sorted(value.items())}
+    if isinstance(value, list):
+        return [shape(entry) for entry in value]
+    return len(value) if isinstance(value, str) and not value.isdigit() else type(value).__name__
+
+
+@BROWSER
+def test_what_was_sent_stays_visible_and_is_sent_once(played: Played) -> None:
+    again = played.scenes["again"]
+    assert again["posts"] == 1
+    assert again["more"] == 0
+    assert again["first"]["sent"] == again["second"]["sent"] == again["third"]["sent"]
+    assert "This browser has already answered" not in again["first"]["text"]
+    for visit in ("second", "third"):
+        assert "You said" not in again[visit]["text"]
+        assert again[visit]["terms"] == []
+    assert played.scenes["doubleClick"] == {"posts": 1, "charges": 1}
+    for race in played.scenes["twoTabs"]:
+        texts = " ".join(race["texts"])
+        assert (texts.count("You said"), texts.count("This browser has already")) == (1, 1)
+        assert race["posts"] == 1
+
+
+@BROWSER
+def test_a_report_leaves_whatever_the_person_does(played: Played) -> None:
+    """Offline it waits for the next visit, or for the network. A page that is left sends it."""
+    offline = played.scenes["offline"]
+    assert "Your report is stored on this device. It leaves as soon as" in offline["waits"]
+    assert (offline["before"], offline["next"], offline["later"]) == (0, 1, 1)
+    left = played.scenes["left"]
+    assert "This browser has already answered" in left["visit"]
+    assert "You said" not in left["back"]["text"]
+    assert left["back"]["sent"].startswith("This was sent:")
+    assert played.counted["left"] == 2
+    assert played.counted["done"] == 0
+
+
+@BROWSER
+def test_the_page_works_by_keyboard_and_is_accessible(played: Played) -> None:
+    """axe finds nothing, at 1280, 390 and 320 px, light and dark; nothing moves or overflows."""
+    keyboard = played.scenes["keyboard"]
+    assert [name for name, _ in keyboard["reached"]][-1] == "send"
+    assert all(ring != "none" for _, ring in keyboard["reached"])
+    assert keyboard["focus"] == "result"
+    assert "What was sent" in keyboard["text"]
+    scenes = played.scenes
+    for scene in (scenes["again"], scenes["kinds"], scenes["refusals"]):
+        assert scene["found"] == []
+
+
+@BROWSER
+def test_every_kind_of_question_is_asked_and_its_draw_shown(played: Played) -> None:
+    kinds = played.scenes["kinds"]
+    assert len(kinds["posts"]) == 1
+    assert kinds["console"] == []
+    assert kinds["text"].count("You said ") == len(ANSWERS)
+    assert kinds["text"].count("This was sent: ") == len(ANSWERS)
+    assert kinds["text"].count("Your device drew ") == len(ANSWERS) - 1
+    assert "Your device tossed a coin" in kinds["text"]
+    assert "about 0 min" in kinds["text"] or "about 120 min" in kinds["text"]
+    assert kinds["lang"] == "de"
+    assert kinds["german"].count("Sie sagten ") == len(ANSWERS)
+    assert "Your device" not in kinds["german"]
+
+
+REFUSALS = {
+    "closed": "This survey is closed. Nothing was sent.",
+    "unknown": "The link is incomplete or mistyped, or the survey was deleted. Nothing was sent.",
+    "over": "This survey ended on 2099-12-31. Nothing was sent.",
+    "early": "This survey opens on 2020-01-01.",
+    "app": "Only an app can answer this survey, not a page. Nothing was sent.",
+    "browser": "This browser lacks cryptography that this page needs (Ed25519), so you cannot "
+    "answer safely here. Nothing was sent.",
+    "storage": "This browser does not store data durably on this page, so you cannot answer "
+    "safely here. Nothing was sent.",
+    "signal": "Your browser asks sites not to collect data (Do Not Track or Global Privacy "
+    "Control). Nothing was sent.",
+    "signature": "This link is damaged, or the survey cannot be verified. Nothing was sent.",
+    "document": "This link is damaged, or the survey cannot be verified. Nothing was sent.",
+    "nothing": "This link is damaged, or the survey cannot be verified. Nothing was sent.",
+}
+
+
+@BROWSER
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_one_sentence_says_why_nobody_can_answer(played: Played, reason: str) -> None:
+    says, posts, console = played.scenes["refusals"][reason]
+    assert (says, posts, console) == (REFUSALS[reason], 0, [])
+
+
+@BROWSER
+def test_a_page_without_its_own_script_asks_nothing(played: Played) -> None:
+    scripts = played.scenes["scripts"]
+    assert "This page needs JavaScript: your own device changes your answer" in scripts["off"]
+    assert scripts["ran"] is False
+    assert "integrity" in " ".join(scripts["console"])
+
+
+@BROWSER
+def test_other_hosts_and_other_pages_can_ask(played: Played) -> None:
+    """The exported files reach the server; three lines embed the page's script anywhere."""
+    for name, (files, posted) in {
+        "exported": (played.hosted, played.url),
+        "embedded": (played.url, played.url),
+    }.items():
+        seen = played.scenes["elsewhere"][name]
+        assert seen["console"] == []
+        addresses = [url for _, url in seen["requests"]]
+        assert f"{files}/{'ask/' * (name == 'embedded')}ask.js" in addresses
+        assert ["POST", f"{posted}/v1/envelopes"] in seen["requests"]
+        assert all(url.startswith((played.url, played.hosted)) for url in addresses)
+
+
+@BROWSER
+@pytest.mark.long
+def test_fifty_browsers_answer_as_honest_randomizers_do(tmp_path: Path) -> None:
+    """False alarm at most 1e-9: 50 people say yes. As if they had said no, the count fails."""
+    data, people = tmp_path / "data", 100
+    survey = publish(data, "late", late("3"))
+    with running_server(data) as server:
+        eventually(lambda: requests.get(f"{server.url}/ask/late", timeout=5).status_code == 200)
+        scenes = play(server.url, ["people"], tmp_path / "profile", people=people)
+        assert reports(data, survey) == people
+        with open_store(data) as store:
+            (tally,) = store.tallies(Catalogue(store).find(survey).sequence)
+    posted = [person["answer"] for person in scenes["people"] if person["posts"][0].endswith("01")]
+    assert tally.cells.tolist()[0] in (len(posted), people - len(posted))
+    lie = RandomizedResponse(Epsilon("3")).lie / ONE
+    for answer, share in ((1, 1 - lie), (0, lie)):
+        count = sum(given == answer for given in posted)
+        assert_plausible(count, people // 2, share)
+        with pytest.raises(AssertionError, match="probability below"):
+            assert_plausible(count, people // 2, 1 - share)
