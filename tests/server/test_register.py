@@ -22,6 +22,7 @@ from deniable.server.store import Place, RegisterEntry, create_store, first_faul
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.errors import Refused
 from tests.command import asked_json, run
+from tests.eventually import eventually
 from tests.server.surveys import PUBLIC, published, survey
 from tests.server.world import NOON, World, serving
 
@@ -38,17 +39,21 @@ def test_every_event_is_stored_once_and_in_order(place: Place) -> None:
     with create_store(place) as store:
         one, other = (published(store, survey(name=name)) for name in ("one", "other"))
         published(store, survey(name="one"))
+        store.register_page(one.id, "ab" * 32)
         for _ in range(2):
             store.close_survey(one.sequence, NOON.date())
         store.delete_survey(one.sequence)
         store.delete_survey(one.sequence)
         entries = store.register()
         assert [(entry.event, entry.survey) for entry in entries] == [
-            ("published", one.id), ("published", other.id), ("closed", one.id), ("deleted", one.id),
+            ("published", one.id), ("published", other.id), ("page", one.id), ("closed", one.id),
+            ("deleted", one.id),
         ]  # fmt: skip
         assert first_fault(entries) is None
         assert store.register(1, 2) == entries[1:3]
-        assert {entry.key for entry in entries} == {PUBLIC}
+        keys = [entry.key for entry in entries]
+        assert keys == [PUBLIC, PUBLIC, "ab" * 32, PUBLIC, PUBLIC]
+        assert "page" not in " ".join(entry.action for entry in store.audit())
 
 
 @pytest.mark.parametrize("field", ["event", "survey", "key", "number", "head"])
@@ -124,7 +129,13 @@ def test_a_server_shows_the_register_of_its_folder(tmp_path: Path) -> None:
         published(store, survey())
         kept = store.register()
     with serving(tmp_path / "data") as server:
-        assert remote_register(server.url) == kept
+        eventually(lambda: len(remote_register(server.url)) > len(kept), "the page is registered")
+        with create_store(tmp_path / "data") as store:
+            entries = store.register()
+        assert remote_register(server.url) == entries
+        assert (entries[: len(kept)], [entry.event for entry in entries]) == (
+            kept, ["published", "page"],
+        )  # fmt: skip
         assert asked_json("register", "--server", server.url, "--check")["well"] is True
 
 

@@ -37,7 +37,8 @@ def _findings(address: str, server: str | None) -> Iterator[Finding]:
     server = server or page.server
     entries = remote_register(server)
     fault = first_fault(entries)
-    yield Finding("register", fault is None, fault or f"{server}: {len(entries)} entries", AVOID)
+    says = fault or f"{server}: {len(entries)} entries"
+    yield Finding("register", fault is None, says, AVOID if fault else "")
     own = [entry for entry in entries if entry.survey == page.survey]
     signed = any(entry.event == "published" and entry.key == page.key for entry in own)
     says = "published with the page's key" if signed else "not published with the page's key"
