@@ -284,9 +284,9 @@ def test_a_shared_page_is_read_at_its_path_until_it_expires_or_is_revoked(store:
     asked, other = (published(store, survey(name=name)) for name in ("one", "other"))
     first, last = NOON.date(), NOON.date() + timedelta(days=30)
     shares = [
-        Share("/shared/a", asked.sequence, "ci", first, last, "week", None),
-        Share("/shared/b", asked.sequence, "ci", first, last, "", 683),
-        Share("/shared/c", other.sequence, "ci", first, first, "", None),
+        Share("/shared/a", asked.sequence, "ci", first, last, "week", None, "de"),
+        Share("/shared/b", asked.sequence, "ci", first, last, "", 683, ""),
+        Share("/shared/c", other.sequence, "ci", first, first, "", None, ""),
     ]
     for share in shares:
         store.share(share)

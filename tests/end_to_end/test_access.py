@@ -122,7 +122,8 @@ def every_page(here: World, url: str, folder: Path) -> list[Page]:
     }
     for name in SHARED:
         days = NOW.date(), NOW.date() + timedelta(days=30)
-        here.store.share(Share(f"/shared/{name}", found[name].sequence, "ann", *days, "", None))
+        about = found[name].sequence, "ann", *days, "", None, ""
+        here.store.share(Share(f"/shared/{name}", *about))
     anyone = {
         **{f"shared-{name}": f"/shared/{name}" for name in SHARED},
         "not-shared": "/shared/unknown",

@@ -12,6 +12,7 @@ from deniable.server.results.annotations import parse_annotation
 from deniable.server.store import PublishedSurvey, RoundTally, Store
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.support import SupportDesign
+from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question, ShareQuestion
 from deniable.shared.survey.kinds.number import Number
 from deniable.shared.survey.kinds.text import Text
@@ -93,9 +94,9 @@ def spread(people: int, steps: int, centre: float) -> list[int]:
     return [int(count) for count in held]
 
 
-def fill(here: World, looks: str = "any-time") -> PublishedSurvey:
+def fill(here: World, asked: Survey | None = None) -> PublishedSurvey:
     """Add three rounds. At NOW, the two newest still accept reports."""
-    published = here.publish(until_spring(looks=looks))
+    published = here.publish(asked or until_spring())
     steps = grid_steps(published)
     for number, people, yes in ((683, 20_000, 0.2), (684, 25_000, 0.15), (685, 4_000, 0.1)):
         crashed = round(people * yes)

@@ -93,7 +93,7 @@ class Place:
 def place(tmp_path: Path) -> Place:
     """Store rounds that were final before the survey was closed: their intervals have one look."""
     with world(tmp_path / "data", NOW) as here:
-        asked = fill(here, looks="once")
+        asked = fill(here, until_spring(looks="once"))
         here.store.close_survey(asked.sequence, date(2027, 5, 30))
         here.catalogue.refresh()
         asked = here.catalogue.find(asked.id)

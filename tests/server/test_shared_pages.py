@@ -158,7 +158,7 @@ def test_a_shared_page_keeps_the_view_that_was_shared(here: World) -> None:
 
 
 def test_unreleased_results_are_not_on_a_shared_page(here: World) -> None:
-    asked = fill(here, looks="once")
+    asked = fill(here, until_spring(looks="once"))
     text = here.devices.get(shared(here, asked, "?round=685")).text
     assert "results are shown on" in text
     assert answers_of(text) == []

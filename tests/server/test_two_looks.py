@@ -74,7 +74,7 @@ def publish(here: World, looks: str, **more: object) -> PublishedSurvey:
     asked = here.publish(survey(QUESTIONS + label, looks=looks, **(MORE | more)))
     if not here.store.shares():
         days = date(2026, 12, 1), date(2027, 12, 1)
-        here.store.share(Share(SHARED, asked.sequence, "ci", *days, "", None))
+        here.store.share(Share(SHARED, asked.sequence, "ci", *days, "", None, ""))
     return asked
 
 

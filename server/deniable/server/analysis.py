@@ -80,6 +80,7 @@ def open_results(
     by: Division | None = None,
     first: str = "",
     last: str = "",
+    language: str = "",
 ) -> SurveyResults:
     """Read the results of a survey from a store or from a server.
 
@@ -88,16 +89,17 @@ def open_results(
     beginning of an id; it is optional if a store has only one survey.
 
     With `by` ("week", "month", "event" or "all"), `periods` has pooled results. `first` and `last`
-    limit the rounds: days like 2026-12-01, or round numbers.
+    limit the rounds: days like 2026-12-01, or round numbers. `language`, a tag like "de", chooses
+    the language of titles, units and labels, if the survey has several.
     """
     text, limits = str(place), {"from": first, "until": last}
     given = {name: limit for name, limit in limits.items() if limit}
     if not text.startswith(("http://", "https://")):
         where = Database(text) if "://" in text else Path(place)
-        return SurveyResults(local_estimates(where, survey, given, by).document())
+        return SurveyResults(local_estimates(where, survey, given, by, language).document())
     if survey is None:
         raise WrongUse("name the survey to be read from the server")
-    asked = given | ({"by": by} if by else {})
+    asked = given | {key: text for key, text in (("by", by), ("language", language)) if text}
     return SurveyResults(remote_results(text, survey, asked, token))
 
 
@@ -253,11 +255,13 @@ def local_estimates(
     survey: str | None,
     given: Mapping[str, str],
     by: Division | None,
+    language: str = "",
 ) -> SurveyEstimates:
     """Read the rounds of a store; `given` may limit them by `round`, `from` and `until`."""
     with open_store(place) as store:
         catalogue = Catalogue(store)
-        published = catalogue.find(survey if survey is not None else _only(catalogue))
+        named = survey if survey is not None else _only(catalogue)
+        published = catalogue.find(named).in_language(language)
         asked, limits = published.survey, _limits(published.survey, given)
         selection = RoundSelection(
             max(asked.first_round, limits.get("from", 0)),
@@ -279,7 +283,7 @@ def _limits(survey: Survey, given: Mapping[str, str]) -> dict[str, int]:
 
 
 def stored_comparison(
-    place: Place, survey: str, other: str, given: Mapping[str, str]
+    place: Place, survey: str, other: str, given: Mapping[str, str], language: str = ""
 ) -> Comparison:
     """Compare a survey with another survey, or with an earlier period like 2026-12-01..2026-12-07.
 
@@ -312,7 +316,7 @@ def stored_comparison(
             )
         if first.shares_reports(published.survey, second):
             raise Refused(SHARED_NOISE)
-    facts, questions = _common_questions(sides)
+    questions = _common_questions(sides)
     if not questions:
         raise Refused(
             f"{published.name} and {against.name} have no estimates in common: a comparison needs "
@@ -328,7 +332,11 @@ def stored_comparison(
         against_round=second.rounds[0],
         against_last_round=second.rounds[-1] if len(second.rounds) > 1 else UNSET,
         confidence=CONFIDENCE,
-        about=facts,
+        about={
+            question.name: about(question)
+            for question in published.survey.in_language(language).questions
+            if question.name in questions
+        },
         questions=questions,
     )
 
@@ -371,11 +379,11 @@ def remote_register(server: str) -> list[RegisterEntry]:
 
 def _common_questions(
     sides: Sequence[tuple[PublishedSurvey, Pool]],
-) -> tuple[dict[str, About], dict[str, Differences]]:
-    """Return the facts and the differences of the questions that both sides estimate."""
+) -> dict[str, Differences]:
+    """Return the differences of the questions that both sides estimate."""
     cache, (first, second) = EstimateCache(), (side.survey.questions for side, _ in sides)
     counterparts = {(asked.name, asked.kind, asked.unit): asked for asked in second}
-    facts, questions = dict[str, About](), dict[str, Differences]()
+    questions = dict[str, Differences]()
     for question in first:
         if counterpart := counterparts.get((question.name, question.kind, question.unit)):
             now_counts, then_counts = (
@@ -384,8 +392,8 @@ def _common_questions(
             )
             (rows,) = compared(cache, question, now_counts, counterpart, then_counts)
             if rows:
-                facts[question.name], questions[question.name] = about(question), rows
-    return facts, questions
+                questions[question.name] = rows
+    return questions
 
 
 def _pooled(

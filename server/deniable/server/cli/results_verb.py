@@ -29,6 +29,12 @@ def arguments(parser: ArgumentParser) -> None:
         "--by", choices=("week", "month", "event", "all"), help="pool the rounds of each period"
     )
     parser.add_argument(
+        "--language",
+        default="",
+        metavar="TAG",
+        help="show the survey's own texts in this language, like de, if it has several",
+    )
+    parser.add_argument(
         "--against",
         metavar="SURVEY",
         help="show differences from this survey, or from a period like 2026-12-01..2026-12-07",
@@ -62,7 +68,7 @@ def run(args: Namespace) -> int:
     if args.server:
         header, rounds = _from_server(args)
     else:
-        estimates = local_estimates(args.data, args.survey, _rounds(args), args.by)
+        estimates = local_estimates(args.data, args.survey, _rounds(args), args.by, args.language)
         header, rounds = estimates.header, estimates.rounds()
     status = 0
     if rules:  # before anything is printed
@@ -103,7 +109,7 @@ def _compare(args: Namespace) -> int:
             "--against compares surveys or periods of one store: use --data, and neither --csv nor "
             "--fail-if"
         )
-    compared = stored_comparison(args.data, args.survey, args.against, _rounds(args))
+    compared = stored_comparison(args.data, args.survey, args.against, _rounds(args), args.language)
     if args.json:
         print(msgspec.json.encode(compared).decode())
     else:
@@ -116,7 +122,8 @@ def _from_server(args: Namespace) -> tuple[Results, Iterable[Round]]:
 
     from deniable.server.analysis import remote_results
 
-    asked = _rounds(args) | ({"by": args.by} if args.by else {})
+    more = {"by": args.by, "language": args.language}
+    asked = _rounds(args) | {key: text for key, text in more.items() if text}
     results = remote_results(args.server, args.survey, asked, args.token)
     return msgspec.structs.replace(results, rounds=()), results.rounds
 

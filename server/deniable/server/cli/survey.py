@@ -68,6 +68,9 @@ def arguments(parser: ArgumentParser) -> None:
     annotate.add_argument("--remove", action="store_true", help="remove this event")
     delete = actions.add_parser("delete", help="delete a survey and all its data permanently")
     delete.add_argument("--yes", action="store_true", help="do not ask for its id")
+    show_.add_argument(
+        "--language", default="", metavar="TAG", help="show its texts in this language, like de"
+    )
     for action in (next_, show_, close, annotate, delete):
         action.add_argument("survey", metavar="SURVEY", help="a name, an id, or its beginning")
     annotate.add_argument("day", metavar="DATE", help="the day of the event: 2026-12-01")
@@ -358,7 +361,7 @@ def _show(args: Namespace) -> int:
     from deniable.server.surveys.catalogue import entry
 
     with opened(args) as (_, catalogue):
-        published = catalogue.find(args.survey)
+        published = catalogue.find(args.survey).in_language(args.language)
     state = published.state_at(datetime.now(UTC))
     document = to_builtins(entry(published)) | {"name": published.name, "state": state}
     closed = f", closed on {published.closed}" if published.closed else ""

@@ -167,7 +167,8 @@ def results_csv(identifier: str) -> Response:
 
 def requested_results(identifier: str) -> tuple[Results, Iterator[Round]]:
     """Return the results without their rounds, and the rounds that the request asks for."""
-    here, published = parts(), asked_for(identifier)
+    here, language = parts(), request.args.get("language", "")
+    published = asked_for(identifier).in_language(language)
     now, asked_by = here.clock.now(), request.args.get("by")
     by = next((division for division in DIVISIONS if division == asked_by), None)
     number, first, last = (_number(published.survey, name) for name in ("round", "from", "until"))

@@ -325,12 +325,13 @@ class IntakeFront(Front):
 
     async def show_public_page(self, scope: Scope, _: Exchange) -> Reply:
         """Serve a survey's public page, by its name, its id or a prefix of its id."""
-        name, dot, ending = name_in(scope.path).partition(".json")
-        if not self._public_pages or ending:
+        name, dot, ending = name_in(scope.path).partition(".")
+        published = await self._find(name, NOTHING_HERE) if self._public_pages else None
+        page = (dot + ending).removesuffix(".json")
+        if published is None or page not in published.page_endings:
             raise HttpError(404, NOTHING_HERE)
-        published = await self._find(name, NOTHING_HERE)
         # A survey has no page only if it was published a moment ago.
-        return await self._page(f"/public/{published.id}{dot}", HttpError(503, BUSY))
+        return await self._page(f"/public/{published.id}{dot}{ending}", HttpError(503, BUSY))
 
     async def show_ask_page(self, scope: Scope, _: Exchange) -> Reply:
         """Serve a file of the pages that ask, or the page of a survey by its name or id.

@@ -159,6 +159,7 @@ def _paths() -> Json:
         _parameter("from", "query", ROUND, "Only this round and later ones."),
         _parameter("until", "query", ROUND, "Only this round and earlier ones."),
         _parameter("by", "query", {"enum": DIVISIONS}, "Also return pooled results by period."),
+        _parameter("language", "query", TEXT, "Language of the survey's own texts, like de."),
     )
     operations = {
         "GET /v1/surveys": _operation(LISTED, SurveyList),

@@ -81,8 +81,11 @@ class PagePublisher:
                 for entry in here.store.register():
                     entries.setdefault(entry.survey, []).append(entry)
                 facts = {
-                    f"{SURVEYS}{survey.id}": public_facts(survey, state, entries.get(survey.id, ()))
+                    f"{SURVEYS}{survey.id}{ending}": public_facts(
+                        survey.in_language(ending[1:]), state, entries.get(survey.id, ())
+                    )
                     for survey, state in surveys
+                    for ending in survey.page_endings
                 }
                 here.store.replace_public_pages(SURVEYS, _pages("public.html", facts))
                 self._published = inputs
@@ -136,6 +139,8 @@ def public_facts(
     return {
         "survey": published.id,
         "name": survey.name,
+        "language": survey.language,
+        "languages": survey.languages,
         "title": survey.title,
         "purpose": survey.purpose,
         "owner": survey.owner,

@@ -58,7 +58,7 @@ def share(identifier: str) -> ResponseReturnValue:
         return refused(f"A shared page can be read for 1 to {MAX_DAYS} days", 400)
     if sum(one.survey == published.sequence for one in here.store.shares()) >= MAX_SHARES:
         return refused(f"At most {MAX_SHARES} pages of a survey can be shared; revoke one", 400)
-    today = here.clock.now().date()
+    page, today = read_page(identifier), here.clock.now().date()  # refused if it does not exist
     made = Share(
         path=SHARED_PAGES + secrets.token_urlsafe(SECRET_BYTES),
         survey=published.sequence,
@@ -66,7 +66,8 @@ def share(identifier: str) -> ResponseReturnValue:
         created=today,
         expires=today + timedelta(days=int(days)),
         division=division if division in DIVISIONS else "",
-        round=read_page(identifier).asked,  # refused if the survey does not have it
+        round=page.asked,
+        language=page.survey.language,
     )
     here.store.share(made)
     return go(f"/surveys/{published.id}#shares")
@@ -98,7 +99,7 @@ class SharePublisher:
 
     def _publish(self, one: Share, published: PublishedSurvey) -> None:
         try:
-            page = page_of(published, one.division, one.round)
+            page = page_of(published.in_language(one.language), one.division, one.round)
             self._parts.store.set_shared_page(one.path, _report(page, one).encode())
         except (Refused, StoreUnusable) as error:
             log.warning("%s; the shared page stays as it is for an hour", error)

@@ -147,6 +147,13 @@ class SurveyPage(PageContext):
         return list(shuffle_sentences(period, epsilon)) if period else []
 
     @property
+    def tongue(self) -> str:
+        """Part of an address that keeps the language of this page; empty for the default."""
+        survey = self.survey
+        is_default = survey.language in ("", *survey.languages[:1])
+        return "" if is_default else f"language={survey.language}&"
+
+    @property
     def status(self) -> str:
         """Description of when the round's results are shown, or change."""
         facts = self.period
@@ -236,7 +243,8 @@ blueprint.add_url_rule("/surveys/<identifier>.json", "survey_json", results)  # 
 
 def read_page(identifier: str) -> SurveyPage:
     """Return the requested page; raise Refused if the survey or the round does not exist."""
-    published, wanted = parts().catalogue.find(identifier), request.values
+    wanted = request.values
+    published = parts().catalogue.find(identifier).in_language(wanted.get("language", ""))
     asked = _asked_round(published, wanted.get("round") or None)
     return page_of(published, wanted.get("by", ""), asked)
 

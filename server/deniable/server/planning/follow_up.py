@@ -54,7 +54,7 @@ BAND_CONFIDENCE = 0.8
 QUANTILES = tuple(str(level) for level in LEVELS)  # the options that results show
 EPSILON_STEP = 10**6  # billionths: three decimals
 KEPT = (
-    *("name", "title", "purpose", "owner", "opens", "closes", "round", "grace_days"),
+    *("name", "languages", "title", "purpose", "owner", "opens", "closes", "round", "grace_days"),
     *("retention_days", "minimum_reports", "show_when", "sealed_to", "looks"),
 )  # keys of the first survey
 MAX_DAYS = 90  # for which a follow-up is drafted
@@ -152,8 +152,7 @@ def _among_clear_options(
         return "no option is clearly above zero"
     if len(kept) + 1 >= len(question.options):
         return "no two of its options could be merged"
-    called = dict(zip(question.options, question.display.options, strict=False))
-    return _choice(kept, question.other or "other", called)
+    return _choice(kept, question.other or "other")
 
 
 def _on_band(question: Number, reports: int, cells: Cells, _: float, level: float) -> Chosen | str:
@@ -169,12 +168,10 @@ def _on_band(question: Number, reports: int, cells: Cells, _: float, level: floa
     return {"kind": Number.kind, "low": below, "high": above}
 
 
-def _choice(kept: Sequence[str], other: str, called: Mapping[str, str] | None = None) -> Chosen:
+def _choice(kept: Sequence[str], other: str) -> Chosen:
     while other in kept:
         other = f"any {other}"
-    options = [*kept, other]
-    labels = {"labels": [called.get(option, option) for option in options]} if called else {}
-    return {"kind": Choice.kind, "options": options, "other": other, **labels}
+    return {"kind": Choice.kind, "options": [*kept, other], "other": other}
 
 
 # Any: each function takes the questions of its kind
@@ -226,8 +223,9 @@ def drafted(
 ) -> str:
     """Return the survey file, with comments."""
     survey, chosen = published.survey, follows(published.id, tally, quantile)
-    document = json.loads(published.document)["survey"]
-    table = {key: document[key] for key in document if key in KEPT} | {
+    document = json.loads(published.document)
+    first = document["survey"]
+    table = {key: first[key] for key in first if key in KEPT} | {
         "opens": opens,
         "closes": opens + min(survey.closes - survey.opens, timedelta(days=MAX_DAYS)),
         "round": "once",
@@ -244,17 +242,27 @@ def drafted(
         "Its intervals are about exactly its respondents, because results chose its questions.",
     )
     parts = [_table("[survey]", table, comments)]
-    for question in survey.questions:
-        if fields := choices.questions.get(question.name):
-            shown = {"title": question.display.title, "unit": question.display.unit}
-            fields = {
-                "name": question.name,
-                **{key: text for key, text in shown.items() if text},
-                **fields,
-                "epsilon": epsilon[question.name],
-            }
-            parts.append(_table("[[question]]", fields, [_expected(fields, survey, tally.reports)]))
+    for asked in document["question"]:
+        if fields := choices.questions.get(name := asked["name"]):
+            fields = {"name": name, **fields, "epsilon": epsilon[name]}
+            expected = _expected(fields, survey, tally.reports)
+            texts = _texts(asked, fields.get("options", ()))
+            parts.append(_table("[[question]]", {**fields, **texts}, [expected]))
     return "\n".join(parts)
+
+
+def _texts(asked: Chosen, options: Sequence[str]) -> Chosen:
+    """Return the texts of the first survey's question, with labels for these options."""
+
+    def chosen(labels: Sequence[str]) -> list[str]:
+        called = dict(zip(asked["options"], labels, strict=True))
+        return [called.get(option, option) for option in options]
+
+    texts = {key: asked[key] for key in ("title", "unit") if key in asked}
+    labels = asked.get("labels")
+    if isinstance(labels, dict):
+        return texts | {"labels": {tag: chosen(part) for tag, part in labels.items()}}
+    return texts | ({"labels": chosen(labels)} if labels else {})
 
 
 def _expected(fields: Chosen, survey: Survey, people: int) -> str:
@@ -271,8 +279,12 @@ def _expected(fields: Chosen, survey: Survey, people: int) -> str:
 
 def _table(head: str, keys: Mapping[str, Any], comments: Sequence[str]) -> str:
     lines = [f"# {comment}" for comment in comments] + [head]
-    lines += [
-        f"{key} = {value if isinstance(value, date) else json.dumps(value, ensure_ascii=False)}"
-        for key, value in keys.items()
-    ]
+    lines += [f"{key} = {_toml(value)}" for key, value in keys.items()]
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    """Return a value of a survey file: lists and texts as in JSON."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_toml(part)}' for key, part in value.items())}}}"
+    return str(value) if isinstance(value, date) else json.dumps(value, ensure_ascii=False)

@@ -15,6 +15,7 @@ from deniable.shared.privacy.epsilon import BILLION, decimal_text, odds_factor
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
+from deniable.shared.survey.languages import SURVEY_TEXTS
 from deniable.shared.survey.participation import budget_of_all_rounds
 from deniable.shared.survey.phrases import (
     FINGERPRINT_BITS,
@@ -50,6 +51,7 @@ def facts(survey: Survey) -> dict[str, Any]:
     """Return the figures behind the advice, for programs."""
     return {
         "name": survey.name,
+        **({"languages": [*survey.languages]} if survey.languages else {}),
         "rounds": survey.rounds,
         "epsilon": {"round": survey.round_epsilon, "survey": survey.lifetime_epsilon},
         "odds": {
@@ -115,6 +117,7 @@ def describe(survey: Survey) -> list[str]:
     crowds = " / ".join(f"{people:,}" for people in CROWDS)
     lines = [
         f"{survey.name}: {survey.title}",
+        *([f"its texts are in {', '.join(survey.languages)}"] if survey.languages else []),
         asked_when(survey),
         *when_sent(survey),
         *gives_away(survey),
@@ -182,6 +185,12 @@ def _about_survey(survey: Survey, today: date) -> Iterator[str]:
     if survey.repeats:
         yield from _about_repetition(survey)
     yield from _about_labels(survey)
+    if len(survey.languages) > 1 and (names := _untranslated(survey)):
+        table = ", ".join(f'{tag} = "..."' for tag in survey.languages)
+        yield (
+            f"these texts are the same in every language: {', '.join(names)}; to translate one, "
+            f"write a table, like title = {{{table}}}"
+        )
     if survey.sealed_to and survey.grace_days < RELAY_DAYS:
         yield (
             "a relay may hold a report until two hours before the grace period ends, which has "
@@ -243,6 +252,17 @@ def _about_labels(survey: Survey) -> Iterator[str]:
         )
     if survey.labels and survey.sealed_to:
         yield "labels divide a relay's crowds; (ε, δ) is for the smallest group with equal labels"
+
+
+def _untranslated(survey: Survey) -> list[str]:
+    """Return the texts for people that have no table by language."""
+    texts = survey.texts[0]
+    names = [key for key in SURVEY_TEXTS if key not in texts.fields()]
+    for question, translated in zip(survey.questions, texts.questions, strict=True):
+        has = {"title": True, "unit": question.unit, "labels": "options" in question.fields()}
+        keys = (key for key in has if has[key] and key not in translated.fields())
+        names += [f"{key} of {question.name}" for key in keys]
+    return names
 
 
 def _less_leverage(question: Question) -> str:

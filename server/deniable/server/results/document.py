@@ -361,6 +361,7 @@ class Results(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     survey: SurveyId
     name: str
     title: str
+    language: str | UnsetType = UNSET  # of the survey's texts; unset if it names no languages
     state: State
     epsilon: str
     lifetime_epsilon: str

@@ -210,6 +210,7 @@ class SurveyEstimates:
             survey=self.published.id,
             name=survey.name,
             title=survey.title,
+            language=survey.language or UNSET,
             state=self.published.state_at(self.now),
             epsilon=survey.round_epsilon,
             lifetime_epsilon=survey.lifetime_epsilon,
@@ -371,6 +372,7 @@ class SurveyEstimates:
             (
                 "round",
                 self.published.id,
+                self.survey.language,  # sentences contain units
                 self._facts_of(pool),
                 pool.key,
                 before and before.key,

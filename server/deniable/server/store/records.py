@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -125,6 +125,15 @@ class PublishedSurvey(SurveyRow):
     def name(self) -> str:
         return self.survey.name
 
+    def in_language(self, wanted: str) -> PublishedSurvey:
+        """Return the survey with its texts in the closest of its languages."""
+        return replace(self, survey=self.survey.in_language(wanted))
+
+    @property
+    def page_endings(self) -> tuple[str, ...]:
+        """Endings of its public pages' addresses: .de for German, none for the default language."""
+        return "", *(f".{language}" for language in self.survey.languages[1:])
+
     def state_at(self, now: datetime) -> State:
         survey = self.survey
         days = survey.opens, survey.closes, survey.grace_days
@@ -237,6 +246,7 @@ class Share(NamedTuple):
     expires: date  # the last day on which the page can be read
     division: str  # of the rounds, as in the address of the survey's page; may be empty
     round: int | None
+    language: str  # of the survey's texts; empty for the default
 
 
 class Kept(NamedTuple):

@@ -164,6 +164,7 @@ CREATE TABLE shares (
     expires TEXT NOT NULL,          -- the last day on which the page can be read
     division TEXT NOT NULL,         -- division of the rounds that the page shows; may be empty
     round BIGINT,                   -- the round that the page shows; NULL: the newest
+    language TEXT NOT NULL,         -- language of the survey's texts; empty: the default
     page {bytes} NOT NULL           -- the page as it is sent; empty until it is published
 ){unnumbered};
 """
@@ -176,7 +177,7 @@ MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
 IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
 SURVEY = "sequence, id, document, signature, key, closed, label_key, epochs"
 ENTRY = "number, event, survey, key, head"
-SHARE = "path, survey, actor, created, expires, division, round"
+SHARE = "path, survey, actor, created, expires, division, round, language"
 TOKEN = "hash, role, created, expires, name, used"  # noqa: S105 # columns
 AUDIT = "day, actor, action, subject"
 PATIENCE_SECONDS = 10
@@ -623,7 +624,7 @@ class SqlStore(SqlReader):
 
     def share(self, share: Share) -> None:
         row = (*share[:3], share.created.isoformat(), share.expires.isoformat(), *share[5:])
-        statement = f"INSERT INTO shares ({SHARE}, page) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        statement = f"INSERT INTO shares ({SHARE}, page) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         with self._writing("share a page") as connection:
             connection.execute(statement, (*row, b""))
             self._record_share(connection, share.actor, "shared results", share.survey)
