@@ -7,9 +7,10 @@ Each call of `pytest_deselected` has one cause. If all its tests are long, the c
 the number, so this process asks them.
 """
 
+import gc
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any  # xdist ships no types
 
 import pytest
@@ -41,6 +42,20 @@ def pytest_configure() -> None:
     os.environ[KEPT] = "1"
     if "TMPDIR" not in os.environ and is_roomy(MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without garbage collection, and never search them for garbage later.
+
+    They last until the end, and are so many objects that each search takes a second.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def is_roomy(folder: str) -> bool:

@@ -490,7 +490,7 @@ def nobody_s_consent_is_needed(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS = [
-    pytest.param(fault, marks=() if index < 3 else pytest.mark.long, id=fault.__name__)
+    pytest.param(fault, marks=() if index < 2 else pytest.mark.long, id=fault.__name__)
     for index, fault in enumerate(
         [
             some_values_are_refused,

@@ -172,14 +172,17 @@ def killed(script: Script, client_of: MakeClient, tmp_path: Path, policy_key: st
     return run
 
 
-def test_processes_that_are_killed_repeatedly_pay_for_every_survey(killed: Killed) -> None:
+@pytest.mark.parametrize("kills", [pytest.param(16, marks=pytest.mark.long), 6])
+def test_processes_that_are_killed_repeatedly_pay_for_every_survey(
+    killed: Killed, kills: int
+) -> None:
     """Each call waits for a lock until it has it, so every survey is charged."""
-    charges, *printed = killed("crowd", 16)
+    charges, *printed = killed("crowd", kills)
     assert charges == 40
     assert {status for rows in printed for _, status in rows} <= {"queued", "already-answered"}
 
 
-@pytest.mark.parametrize("kills", [pytest.param(200, marks=pytest.mark.long), 16])
+@pytest.mark.parametrize("kills", [pytest.param(200, marks=pytest.mark.long), 6])
 def test_killed_processes_that_wait_a_quarter_second_for_locks_spend_once(
     killed: Killed, kills: int
 ) -> None:

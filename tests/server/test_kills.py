@@ -181,11 +181,13 @@ def test_fifty_kills_among_a_million_reports_lose_and_duplicate_nothing(
     print(f"{store}: 1,000,000 acknowledged, 50 kills, {trial.retries:,} sent again, 0 lost")
 
 
+@pytest.mark.long
 def test_the_trial_detects_acknowledgements_before_the_commit(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("late-commit"))
     assert trial.run()[0] < trial.truth()[0]
 
 
+@pytest.mark.long
 def test_the_trial_detects_pending_envelopes_in_memory_only(
     tmp_path: Path,
 ) -> None:
@@ -193,6 +195,7 @@ def test_the_trial_detects_pending_envelopes_in_memory_only(
     assert trial.run()[0] < trial.truth()[0]
 
 
+@pytest.mark.long
 def test_the_trial_detects_counted_duplicates(tmp_path: Path) -> None:
     trial = Trial(tmp_path / "data", batches=60, kills=1, command=planted("no-deduplication"))
     assert trial.run()[0] > trial.truth()[0]

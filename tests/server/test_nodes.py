@@ -116,6 +116,7 @@ def test_five_hundred_cuts_lose_and_duplicate_nothing(cluster: Cluster, database
     assert nodes.run() == nodes.truth()
 
 
+@pytest.mark.long
 def test_the_trial_detects_counted_duplicates(cluster: Cluster, database: Database) -> None:
     nodes = trial(cluster, database, batches=100, cuts=1, bug="no-deduplication")
     assert nodes.run()[0] > nodes.truth()[0]

@@ -326,7 +326,7 @@ def test_envelopes_of_any_size_are_read_when_ids_differ_in_the_last_bit(
 
 
 @pytest.mark.parametrize(
-    "size", [1_000, 8_000, *(pytest.param(n, marks=pytest.mark.long) for n in (700, 3_000))]
+    "size", [1_000, *(pytest.param(n, marks=pytest.mark.long) for n in (700, 3_000, 8_000))]
 )
 def test_the_position_of_a_large_envelope_reveals_no_time(store: Watched, size: int) -> None:
     """The size is that of a unary report of 8,000 options; the last bytes reveal no time either."""

@@ -98,7 +98,9 @@ def attacked(cluster: Cluster, database: Database, tmp_path: Path) -> Iterator[A
         yield Attacked(store, cluster, database, surveys, tmp_path)
 
 
-@pytest.mark.parametrize(("number", "at_once"), [(30, 3), (120, 60)])
+@pytest.mark.parametrize(
+    ("number", "at_once"), [(30, 3), pytest.param(120, 60, marks=pytest.mark.long)]
+)
 def test_no_copy_of_the_database_links_two_surveys(
     attacked: Attacked, number: int, at_once: int
 ) -> None:

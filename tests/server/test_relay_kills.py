@@ -208,6 +208,7 @@ def test_twenty_kills_in_mid_batch_lose_and_duplicate_nothing(tmp_path: Path) ->
     assert trial.leaving > 0, "no kill interrupted a leaving batch"
 
 
+@pytest.mark.long
 def test_the_trial_detects_acknowledgements_before_the_write(tmp_path: Path) -> None:
     trial = Trial(tmp_path, reports=200, kills=1, bug="acknowledges-first")
     assert trial.run()[0] < trial.reports

@@ -80,7 +80,7 @@ def test_only_the_first_start_creates_an_operator_token(data: Path) -> None:
         assert second.token is None
 
 
-@pytest.mark.parametrize("seconds", [0.0, 0.2, 0.4])
+@pytest.mark.parametrize("seconds", [0.0, 0.4, pytest.param(0.2, marks=pytest.mark.long)])
 def test_an_interrupted_start_keeps_no_token_that_was_not_shown(data: Path, seconds: float) -> None:
     command = [*DENIABLE, "serve", "--data", str(data), "--port", "0", "--dashboard-port", "0"]
     stopped = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True)

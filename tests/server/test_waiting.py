@@ -139,7 +139,9 @@ def test_a_closed_survey_s_page_does_not_refresh(
     assert 'id="waiting"' not in text
 
 
-@pytest.mark.parametrize("opens", [date(2026, 12, 1), date(2027, 3, 1)])
+@pytest.mark.parametrize(
+    "opens", [date(2026, 12, 1), pytest.param(date(2027, 3, 1), marks=pytest.mark.long)]
+)
 def test_the_waiting_page_plans_the_survey_s_own_questions(
     here: World, operator: FlaskClient, opens: date
 ) -> None:

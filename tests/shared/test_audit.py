@@ -27,6 +27,16 @@ SMALL = [
     if size <= 8
 ]
 LISTED = [design for design in SMALL if not design.encoding.public_bits]
+# The smallest and the largest size of each mechanism
+ENDS = {design.name: design for design in LISTED}, {design.name: design for design in LISTED[::-1]}
+AUDITED = [
+    pytest.param(
+        design,
+        id=f"{design.name}-{design.size}",
+        marks=[pytest.mark.long] * all(design is not ends[design.name] for ends in ENDS),
+    )
+    for design in LISTED
+]
 OTHERS = [design for design in SMALL if design not in LISTED and design.size == 2]
 
 
@@ -67,7 +77,7 @@ def test_events_reveal_something_but_at_most_epsilon(mechanism: Mechanism) -> No
     assert 0.75 <= math.log(one / other) <= 1
 
 
-@pytest.mark.parametrize("mechanism", LISTED, ids=lambda each: f"{each.name}-{each.size}")
+@pytest.mark.parametrize("mechanism", AUDITED)
 def test_every_mechanism_has_a_bound_just_below_its_epsilon(mechanism: Mechanism) -> None:
     """Each upper bound has a false-alarm probability of 1e-9.
 

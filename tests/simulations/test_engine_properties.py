@@ -25,6 +25,7 @@ EPSILONS = [f"{value:.6f}" for value in np.geomspace(1e-6, 20, 40)]
 PEOPLE = [10**power for power in range(13)]
 FEW_EPSILONS = [EPSILONS[0], EPSILONS[27], EPSILONS[-1]]
 FEW_PEOPLE = [1, 10**12]
+SLOW = ("compose", EPSILONS[-1])
 EXACT = (("exact", "limit"), ("exact_drawn", "limit_drawn"), ("worst", "limit_worst"),
          ("worst", "least_worst"))  # fmt: skip
 ROUNDING = 1 + 1e-9
@@ -130,8 +131,14 @@ def has_people(name: str) -> bool:
     return "people" in {option.name for option in load(name).options}
 
 
-@pytest.mark.parametrize("epsilon", FEW_EPSILONS)
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [
+        pytest.param(name, epsilon, marks=[pytest.mark.long] * ((name, epsilon) == SLOW))
+        for name in STUDIES
+        for epsilon in FEW_EPSILONS
+    ],
+)
 def test_guarantees_hold_at_the_ends(name: str, epsilon: str) -> None:
     for people in FEW_PEOPLE if has_people(name) else FEW_PEOPLE[:1]:
         assert found_faults(name, epsilon, people) == []

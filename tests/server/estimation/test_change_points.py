@@ -139,6 +139,7 @@ def test_drift_up_to_the_stated_change_is_no_change_and_more_is() -> None:
     assert change_points(steady[None], uneven, factor, of, ERROR, 0.0100001) == [[]]
 
 
+@pytest.mark.long
 def test_a_drifting_year_has_a_change_in_at_most_five_percent_of_cases() -> None:
     """The share moves by the stated change every day, up and down in turns of 45 days.
 

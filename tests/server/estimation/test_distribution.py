@@ -154,7 +154,7 @@ def test_the_band_covers_the_whole_distribution(
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-@pytest.mark.parametrize("people", [300, 20_000])
+@pytest.mark.parametrize("people", [300, pytest.param(20_000, marks=pytest.mark.long)])
 def test_a_band_weighed_by_an_earlier_round_of_the_same_people_covers(
     people: int, shape: Callable[[int], Places]
 ) -> None:
@@ -164,7 +164,9 @@ def test_a_band_weighed_by_an_earlier_round_of_the_same_people_covers(
     assert quantiles <= bands
 
 
-@pytest.mark.parametrize("shape", [at_the_points, just_below_the_points])
+@pytest.mark.parametrize(
+    "shape", [at_the_points, pytest.param(just_below_the_points, marks=pytest.mark.long)]
+)
 def test_a_weighed_band_of_too_low_confidence_fails_the_check(
     shape: Callable[[int], Places],
 ) -> None:

@@ -48,6 +48,7 @@ CASES = ("the same", "half the same", "others")
 SHARES = (0.0, 0.02, 0.07, 0.5)
 PEOPLE = (50, 400, 250_000)  # in each round; the last have a million reports
 EPSILONS = ("0.25", "1", "8")
+CORNERS = ["0.25", pytest.param("1", marks=pytest.mark.long), "8"]
 NEGLIGIBLE = 1e-13  # the transform's rounding errors
 
 
@@ -128,7 +129,7 @@ def coverage(
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("people", [*PEOPLE[:2], pytest.param(PEOPLE[2], marks=pytest.mark.long)])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("epsilon", CORNERS)
 def test_the_population_of_a_period_is_covered(epsilon: str, people: int, case: str) -> None:
     shares = SHARES if people < 1_000 else SHARES[1::2]
     worst = min(
@@ -388,7 +389,7 @@ TOGETHER = {  # the share of each pair of answers (in the first period, in the s
 
 @pytest.mark.parametrize("kind", TOGETHER)
 @pytest.mark.parametrize(("people", "rounds"), [(50, (1, 1)), (200, (1, 1)), (50, (3, 2))])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("epsilon", CORNERS)
 def test_differences_cover_under_any_dependence(
     epsilon: str, people: int, rounds: tuple[int, int], kind: str
 ) -> None:

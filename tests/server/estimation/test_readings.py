@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -237,8 +238,17 @@ def surprising(crowd: Crowd, every: int) -> Stops:
     return stops
 
 
-@pytest.mark.parametrize("looks", ["any-time", "twice"])
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize(
+    ("looks", "epsilon"),
+    [
+        pytest.param(
+            looks,
+            epsilon,
+            marks=[pytest.mark.long] * (looks == "any-time" and epsilon not in EPSILONS[::3]),
+        )
+        for looks, epsilon in product(("any-time", "twice"), EPSILONS)
+    ],
+)
 def test_closing_because_of_what_was_seen_covers(looks: str, epsilon: str) -> None:
     """The worst case for any rule: everyone sees the running counts, even where pages hide them."""
     closed = at(looks, OVER, date(2026, 12, 4))

@@ -139,9 +139,10 @@ def all_spread(buckets: int) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("buckets", "crowd"),
     [
-        (1_024, CROWDS[0]),
-        pytest.param(1_024, CROWDS[1], marks=pytest.mark.long),
-        pytest.param(4_096, CROWDS[0], marks=pytest.mark.long),
+        *(
+            pytest.param(*cell, marks=pytest.mark.long)
+            for cell in ((1_024, CROWDS[0]), (1_024, CROWDS[1]), (4_096, CROWDS[0]))
+        ),
         (4_096, CROWDS[1]),
     ],
 )
@@ -153,14 +154,17 @@ def test_intervals_hold_next_to_a_very_frequent_text(buckets: int, crowd: int) -
         assert_plausible(missed, shown, 0.05)
 
 
-@pytest.mark.parametrize(("buckets", "crowd"), [(1_024, CROWDS[0]), (4_096, CROWDS[1])])
+@pytest.mark.parametrize(
+    ("buckets", "crowd"),
+    [pytest.param(1_024, CROWDS[0], marks=pytest.mark.long), (4_096, CROWDS[1])],
+)
 def test_the_test_above_can_fail(buckets: int, crowd: int) -> None:
     with all_spread(buckets):
         shown, missed = shown_and_missed(buckets, crowd)
     assert_implausible(missed, shown, 0.05)
 
 
-@pytest.mark.parametrize("exponent", [1.0, 1.2])
+@pytest.mark.parametrize("exponent", [1.0, pytest.param(1.2, marks=pytest.mark.long)])
 def test_intervals_widen_by_less_than_one_percent_without_a_frequent_text(exponent: float) -> None:
     generator, question = np.random.default_rng(20261119), asking_zipf("wide")
     people, others = zipf(generator, exponent)

@@ -152,7 +152,7 @@ def test_a_thousand_power_cuts_lose_nothing(tmp_path: Path, recorder: Path) -> N
     print(f"2,000 cuts among {len(run.operations):,} operations, no fault")
 
 
-@pytest.mark.parametrize("syncs", ["OFF", "TABLES"])
+@pytest.mark.parametrize("syncs", ["OFF", pytest.param("TABLES", marks=pytest.mark.long)])
 def test_without_syncs_the_same_cuts_lose_data(tmp_path: Path, recorder: Path, syncs: str) -> None:
     """If nothing or only the tables are synced, cuts lose acknowledged envelopes or the whole file.
 
