@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.bench.costs import table
 from tests.end_to_end.test_documents import ALL
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
@@ -55,6 +56,11 @@ def test_nginx_accepts_the_configuration(section: str, tmp_path: Path) -> None:
     command = [NGINX or "", "-t", "-p", str(tmp_path), "-c", str(file)]
     checked = subprocess.run(command, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
+
+
+def test_the_costs_of_many_devices_are_those_that_the_figures_give() -> None:
+    deploying = Path(__file__).parents[2] / "server/DEPLOYING.md"
+    assert table() in deploying.read_text("utf-8")
 
 
 def self_signed(folder: Path) -> Path:

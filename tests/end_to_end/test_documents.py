@@ -67,6 +67,10 @@ RUN = {
     ("server/DEPLOYING.md", "Reconciling a round"): DRILLS,
     ("server/DEPLOYING.md", "Restoring an old backup"): DRILLS,
     ("server/DEPLOYING.md", "Archives"): SHOWN,
+    (
+        "server/DEPLOYING.md",
+        "Reading an archive with other tools",
+    ): "tests/server/test_archive_readers.py",
     ("server/DEPLOYING.md", "Deleting a survey"): SHOWN,
     ("server/DEPLOYING.md", "The register"): SHOWN,
     ("server/DEPLOYING.md", "Damaged files"): SHOWN,
@@ -106,6 +110,7 @@ SEVERAL = {
     ("server/DEPLOYING.md", "A relay"): 3,
     ("server/DEPLOYING.md", "A fail-over drill"): 2,
     ("server/DEPLOYING.md", "Restoring an old backup"): 2,
+    ("server/DEPLOYING.md", "Reading an archive with other tools"): 2,
     ("server/DEPLOYING.md", "Docker"): 2,
     ("server/DEPLOYING.md", "Tokens and keys"): 2,
     ("simulations/README.md", "In Python"): 3,
