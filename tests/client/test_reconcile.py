@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -41,6 +42,7 @@ __all__ = ["server"]
 
 Epoch = dict[str, Any]
 DECEMBER = 683
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
 
 def epoch(survey: str, number: int, round_: int = DECEMBER, key: Ed25519PrivateKey = KEY) -> Epoch:
@@ -239,6 +241,31 @@ def test_neither_the_answer_nor_the_noise_changes_the_moments(
         clock.now -= timedelta(hours=2)
     assert drawn[0] == drawn[1]
     assert (drawn[0][0], drawn[0][1]) == (0, outbox.MAX_RESEND_SECONDS)
+
+
+def test_two_machines_that_see_an_epoch_together_send_once(
+    client_of: MakeClient, script: Script, clock: Clock, cluster: Cluster
+) -> None:
+    """One queues the report and sends it while the other is about to queue it."""
+    client = client_of(state=cluster.new_database().url, state_key=STATE_KEY)
+    id_ = answered(script, client)
+    state, server = client._state, client._server
+
+    def send_again() -> None:
+        with state.transaction() as db:
+            outbox.send_again(db, server, clock())
+
+    with state.transaction() as db:
+        db.execute("INSERT INTO epochs VALUES (?, ?, ?, ?)", (server, id_, DECEMBER, 1))
+    with ThreadPoolExecutor(1) as pool:
+        with state.transaction() as db:
+            outbox.send_again(db, server, clock())
+            assert db.execute("DELETE FROM outbox").rowcount == 1
+            other = pool.submit(send_again)
+            eventually(lambda: cluster.value(WAITING) == 1, "the other waits")
+        other.result(PATIENCE)
+    with state.read() as db:
+        assert outbox.newest(db) == 0
 
 
 @pytest.mark.parametrize("limit", ["MAX_ACKNOWLEDGED_BYTES", "MAX_ACKNOWLEDGED_BYTES_IN_ALL"])

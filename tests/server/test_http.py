@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from flask.testing import FlaskClient
 
 from deniable.server.http.tokens import new_token
 from deniable.server.store import PublishedSurvey
+from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.document import DEFAULT_STEP, parse_document, render_document, survey_id
 from deniable.shared.survey.keys import public_hex, sign
 from tests.eventually import eventually
@@ -237,6 +239,18 @@ def test_a_store_that_cannot_be_written_is_not_ready(
         assert (answer.status_code, answer.content_type) == (503, PROBLEM)
         assert "Retry-After" in answer.headers
     assert here.client.get("/readyz").status_code == 200
+
+
+def test_a_reader_that_cannot_read_its_store_is_not_ready(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> int:
+        raise StoreUnusable("the disk is gone")
+
+    reader = FlaskClient(here.app)
+    assert reader.get("/readyz").json == {"status": "ready"}
+    monkeypatch.setattr(here.store, "surveys_mark", broken)
+    assert reader.get("/readyz").status_code == 503
 
 
 def test_a_full_disk_is_not_ready(here: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,8 +210,9 @@ def alive() -> Response:
 @blueprint.get("/readyz")
 def ready() -> Response:
     """Return whether the store can be read; intake reports its own readiness."""
-    risk = parts().store.failover_risk()  # an exception becomes the response
-    return Response(ready_body(risk), mimetype=JSON)
+    store = parts().store
+    store.surveys_mark()  # an exception becomes the response
+    return Response(ready_body(store.failover_risk()), mimetype=JSON)
 
 
 @blueprint.get("/metrics")
