@@ -39,7 +39,7 @@ def run(args: Namespace) -> int:
     checked = {} if args.check is None else {"well": fault is None, "fault": fault}
     document = {"entries": [vars(entry) for entry in entries], **checked}
     lines = [
-        f"{entry.number:6}  {entry.event:9}  {entry.survey}  key {entry.key[:12]}  "
+        f"{entry.number:6}  {entry.event:10}  {entry.survey}  key {entry.key[:12]}  "
         f"head {entry.head[:12]}"
         for entry in entries
     ]
