@@ -28,6 +28,7 @@ RECIPES = "tests/client/test_recipes.py"
 DRILLS = "tests/server/test_drills.py"
 SHOWN = "tests/server/test_shown_commands.py"
 DEPLOYED = "tests/end_to_end/test_deploying.py"
+ASKED = "tests/server/test_ask.py"
 ALERTS = "tests/server/test_alerts.py"
 # The test that runs the blocks of each section.
 RUN = {
@@ -51,12 +52,16 @@ RUN = {
         "tests/end_to_end/test_shown_clients.py"
     ),
     ("server/README.md", "Begin"): SHOWN,
+    ("server/README.md", "Ask by link"): ASKED,
+    ("server/README.md", "Invitations"): ASKED,
+    ("server/README.md", "Ask from a notebook"): "tests/server/test_notebook.py",
     ("server/README.md", "Ask an open question"): SHOWN,
     ("server/README.md", "Reading results"): "tests/server/test_analysis.py",
     ("server/README.md", "Judging a result"): ALERTS,
     ("server/README.md", "HTTP"): SHOWN,
     ("server/DEPLOYING.md", "A service"): DEPLOYED,
     ("server/DEPLOYING.md", "A proxy"): DEPLOYED,
+    ("server/DEPLOYING.md", "Ask by link from other machines"): DEPLOYED,
     ("server/DEPLOYING.md", "A proxy for the dashboard"): DEPLOYED,
     ("server/DEPLOYING.md", "A relay"): DEPLOYED,
     ("server/DEPLOYING.md", "Limits on forged reports"): SHOWN,
@@ -261,6 +266,15 @@ def test_the_planner_s_table_agrees_with_its_output(capsys: pytest.CaptureFixtur
     said, shown = printed(capsys, commands(text)[0]), section_of("server/README.md", section)
     for line in filter(None, said.splitlines()):
         assert f"    {line}\n" in shown or f"> {line}\n" in shown, line
+
+
+def test_the_sentence_about_a_small_group_agrees_with_the_plan(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = section_of("server/README.md", "Ask by link")
+    (line,) = re.findall(r"`deniable (plan [^`]*)`", shown)
+    (sentence,) = re.findall(r"^> (.+)$", shown, re.MULTILINE)
+    assert f"\n{sentence}\n" in printed(capsys, line)
 
 
 def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.survey.document import parse_toml, render_document
 from tests import survey_texts as texts
 from tests.command import DENIABLE
+from tests.documents import blocks, commands
 from tests.eventually import PATIENCE
 from tests.node import NODE
 
@@ -101,35 +103,46 @@ def test_the_text_names_link_reach_results_end_and_key(tmp_path: Path) -> None:
     assert "signs its surveys with its own key" in done.stdout
 
 
-def test_a_link_by_invitation_is_printed_with_its_codes_only(tmp_path: Path) -> None:
-    text = (
-        TEMPLATES["yes-no"].toml(DAY).replace('round = "once"', 'round = "once"\ninvitation = true')
-    )
-    (tmp_path / "asked.toml").write_text(text)
-    with asking(tmp_path, "asked.toml") as first:
-        assert first["by_invitation"]
-        shown = ask(tmp_path, "asked.toml")
-        assert "deniable invite our-team --count 30" in shown.stdout
-        assert "Ask with this link" not in shown.stdout
-        command = [
-            *DENIABLE,
-            "invite",
-            "our-team",
-            "--count",
-            "3",
-            "--url",
-            "https://a.example.org",
-        ]
-        done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+def shown(section: str) -> list[list[str]]:
+    """Return the commands of a section of server/README.md, as words without `deniable`."""
+    (block,) = [b for b in blocks("server/README.md") if (b.section, b.language) == (section, "sh")]
+    return [shlex.split(line) for line in commands(block.text)]
+
+
+def test_the_commands_of_ask_by_link_and_invitations_work_as_shown(tmp_path: Path) -> None:
+    """A survey by invitation is printed with the command for its codes, and without a bare link."""
+    ((_, *template),) = shown("Ask by link")
+    (ask_again, file), (invite, *more) = shown("Invitations")
+    assert (ask_again, invite) == ("ask", "invite")
+    with asking(tmp_path, *template) as first:
+        assert first["by_invitation"] is False
+        text = (tmp_path / file).read_text()
+        assert ask(tmp_path, file).returncode == 0
+        (tmp_path / file).write_text(
+            text.replace('round = "once"', 'round = "once"\ninvitation = true')
         )
+        changed = ask(tmp_path, file)
+        assert "Ask with this link" not in changed.stdout
+        assert "deniable invite our-team --count 30" in changed.stdout
+        address = ["--url", "https://ask.example.org"]
+        done = subprocess.run(
+            [*DENIABLE, invite, *more, *address],
+            cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE,
+        )  # fmt: skip
     links = done.stdout.splitlines()
-    assert len(set(links)) == 3
-    assert all(link.startswith("https://a.example.org/ask/our-team#") for link in links)
+    assert len(set(links)) == 200
+    assert all(link.startswith("https://ask.example.org/ask/our-team#") for link in links)
     assert {len(link.partition("#")[2]) for link in links} == {26}
     assert "working together with the server, may know which report is theirs" in done.stderr
     stored = b"".join(file.read_bytes() for file in (tmp_path / "deniable-data").iterdir())
     assert not [link for link in links if link.partition("#")[2].encode() in stored]
+
+
+def test_only_a_survey_by_invitation_has_codes(tmp_path: Path) -> None:
+    with asking(tmp_path, "--template", "yes-no"):
+        command = [*DENIABLE, "invite", "our-team", "--count", "3"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "invitation = true" in done.stderr) == (3, True)
 
 
 def test_without_a_terminal_a_file_or_template_is_needed(tmp_path: Path) -> None:

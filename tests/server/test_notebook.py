@@ -18,6 +18,7 @@ from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.link_surveys import TEMPLATES
 from deniable.shared.envelope import CONTENT_TYPE
 from deniable.shared.errors import Refused, WrongUse
+from tests.documents import blocks
 from tests.eventually import eventually
 
 PEOPLE = 60
@@ -61,6 +62,16 @@ def test_a_crowd_answers_through_the_server(tmp_path: Path, truth: bool) -> None
             asked.simulate(1)
         assert "<svg" in asked._repr_html_()
     assert running_server(tmp_path / "data") is None
+
+
+def test_the_example_of_a_notebook_works_as_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Run the section "Ask from a notebook" of README.md."""
+    section = "Ask from a notebook"
+    (block,) = [block for block in blocks("server/README.md") if block.section == section]
+    exec(block.text, {})
+    printed = capsys.readouterr().out
+    assert "/ask/would-you-recommend-working-here" in printed
+    assert "answer, round 0: " in printed
 
 
 def test_a_crowd_with_invitations_closes_a_survey_that_has_enough(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
@@ -44,6 +45,8 @@ COMMAND = (
     "from deniable.shared.cli.command import main; raise SystemExit(main())",
 )
 STOP_SECONDS = 10.0
+STEP_SECONDS = 2.5  # longer than the server takes to notice that a step is complete
+SHOWN_SECONDS, POLL_SECONDS = 5.0, 0.1
 MAX_SIMULATED = 100_000
 REAL_ANSWERS = (
     "people have answered this survey, and a simulated crowd would be counted with them; simulate "
@@ -136,6 +139,9 @@ class AskedSurvey:
 
         Each report is randomized like that of a device. `answers` draws the true answers of a
         person; without it, all answers are equally common. Refuse a survey with real answers.
+
+        Results grow in steps, each of which must be followed by another. So half of the crowd comes
+        later, and the results of the first half are there at the end.
         """
         if not 1 <= people <= MAX_SIMULATED:
             raise WrongUse(f"simulate 1 to {MAX_SIMULATED:,} people, not {people}")
@@ -147,9 +153,21 @@ class AskedSurvey:
         codes = [link.partition("#")[2] for link in self.invite(people)] if by_invitation else []
         rng = random.Random(seed)  # noqa: S311 - draws answers, not noise
         drawn = [(answers or _evenly(published))(rng) for _ in range(people)]
-        accepted = self._send([_report(published, person, rng) for person in drawn], codes)
+        reports = [_report(published, person, rng) for person in drawn]
+        half, step = people // 2, published.survey.step * published.survey.drawn_from
+        accepted = self._send(reports[:half], codes[:half])
+        if half >= step:
+            time.sleep(STEP_SECONDS)
+        accepted += self._send(reports[half:], codes[half:])
         self._simulated += accepted
+        end = time.monotonic() + SHOWN_SECONDS
+        while half >= step and not self._has_results() and time.monotonic() < end:
+            time.sleep(POLL_SECONDS)
         return accepted
+
+    def _has_results(self) -> bool:
+        rounds = self.results.document.rounds
+        return bool(rounds) and rounds[0].reports > 0
 
     def close(self) -> None:
         """Stop the server."""
