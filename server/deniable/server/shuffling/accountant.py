@@ -245,7 +245,7 @@ class _Lattice:
         worth = sums * self.step * np.exp(-tilt * self.step * sums)
         error = ROUNDING * math.log2(self.length) * (1 + 2 * people * float(moved.sum()))
         error *= 2 * float(np.abs(spectrum).sum()) / self.length * float(worth.sum())
-        total = max(0.0, float(irfft(spectrum, self.length)[sums] @ worth))
+        total = max(0.0, float(irfft(spectrum, self.length)[1 : self.length // 2] @ worth))
         return math.exp(people * log_mean) * (total + error)
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -87,12 +88,17 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 def sampled_pld(mu: float, rate: float, rounds: int, delta: float) -> float:
     """Return the total ε of sampled rounds; neighbours differ by one added or removed person."""
+    return float(_sampled(mu, rate).self_compose(rounds).get_epsilon_for_delta(delta))
+
+
+@lru_cache(maxsize=1)  # cells of one ε follow each other, and differ in their rounds only
+def _sampled(mu: float, rate: float) -> Any:  # Any: the library has no types
+    """Return the privacy loss of one sampled round, which takes most of the time."""
     from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
-    one = from_gaussian_mechanism(
+    return from_gaussian_mechanism(
         1 / mu, sampling_prob=rate, value_discretization_interval=LOSS_STEP
     )
-    return float(one.self_compose(rounds).get_epsilon_for_delta(delta))
 
 
 def sampled_rdp(mu: float, rate: float, rounds: int, delta: float) -> float:
