@@ -19,6 +19,9 @@ from hypothesis import settings
 from deniable.client.environment import KEPT
 from deniable.client.state.ledger import ROBOTS
 
+# As in the command. More threads of numpy would compete with the other workers for the processors,
+# and they wait actively. Only a variable that is set before numpy is loaded has an effect.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 

@@ -141,7 +141,6 @@ def test_rounding_never_understates_epsilon(local: str, people: int, delta: floa
     [
         (bits("1", 10), 10.0, 100_000, 1.09),  # rounding errors once made the bound negative
         (bits("2", 10), 20.0, 1_000, 20.0),  # the exact lattice would take gigabytes
-        ([choice("20", 4_096)], 20.0, 1_000, 20.0),
         pytest.param([choice("20", 65_536)], 20.0, 1_000, 20.0, marks=pytest.mark.long),
         (bits("0.001", 1), 0.001, 1_000_000, 0.0),  # δ alone allows everything
         (bits("0.000001", 1), 1e-6, 2, 0.0),

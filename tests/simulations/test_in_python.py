@@ -79,8 +79,8 @@ def test_figures_embed_whole_fonts_as_journals_require() -> None:
 def test_nothing_loads_matplotlib_before_a_figure_is_drawn() -> None:
     code = (
         "import sys; from deniable.simulations import simulate;"
-        "few = dict(epsilon=1, people=100, repetitions=9);"
-        "found = [simulate(name, **few, on='local') for name in ('bit', 'mean', 'median')];"
+        "few = dict(epsilon=1, people=100, repetitions=9, on='local');"
+        "found = [simulate(name, **few) for name in ('bit', 'mean', 'median')];"
         "found.append(simulate('histogram', **few, options=4));"
         "found.append(simulate('test', **few));"
         "found.append(simulate('select', **few, options=4));"
