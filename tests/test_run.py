@@ -210,7 +210,9 @@ def pytest_output(tests: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize(("arguments", "workers", "passed", "left"), [
     (["-n", "0"], False, "1 passed, 2 deselected", "2 long tests left"),
-    (["-k", "test_short or 1"], True, "1 passed", "1 long test left"),
+    pytest.param(
+        ["-k", "test_short or 1"], True, "1 passed", "1 long test left", marks=pytest.mark.long
+    ),
     pytest.param(["tests"], True, "1 passed", "2 long tests left to ./run", marks=pytest.mark.long),
     pytest.param(["-m", "long"], True, "2 passed", "", marks=pytest.mark.long),
 ])  # fmt: skip

@@ -534,7 +534,7 @@ def test_any_other_round_is_a_mistake_of_the_app(client_of: MakeClient) -> None:
 # Kills
 
 
-@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.long), 9])
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.long), 18])
 def test_a_killed_device_sends_one_payload_and_is_charged_once(
     script: Script, tmp_path: Path, stride: int
 ) -> None:

@@ -94,7 +94,7 @@ def test_threads_share_a_client(script: Script, client_of: MakeClient) -> None:
     assert len(script.gets) == 1, "several threads fetched the list"
 
 
-@pytest.mark.parametrize("cap", ["2", "2 quarter"])
+@pytest.mark.parametrize("cap", [pytest.param("2", marks=pytest.mark.long), "2 quarter"])
 def test_processes_share_a_ledger_and_spend_it_exactly(
     script: Script, client_of: MakeClient, tmp_path: Path, policy_key: str, cap: str
 ) -> None:

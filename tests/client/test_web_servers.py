@@ -178,7 +178,9 @@ def test_greenlets_share_a_client(script: Script, tmp_path: Path, policy_key: st
     assert len({post.body for post in script.posts}) == 24
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize(
+    "method", ["fork", "forkserver", pytest.param("spawn", marks=pytest.mark.long)]
+)
 def test_a_pool_of_processes_shares_a_folder(
     script: Script, tmp_path: Path, policy_key: str, method: str
 ) -> None:

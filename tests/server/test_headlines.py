@@ -91,7 +91,9 @@ def test_a_leader_by_estimates_alone_is_often_wrong() -> None:
     assert false_leads(found, ["o0", "o1"]) > 0.9
 
 
-@pytest.mark.parametrize(("kind", "is_sound"), [("every", True), ("like", False)])
+@pytest.mark.parametrize(
+    ("kind", "is_sound"), [("every", True), pytest.param("like", False, marks=pytest.mark.long)]
+)
 def test_options_that_no_one_holds_are_rarely_called_above_zero(kind: str, is_sound: bool) -> None:
     """With 30 options of which 28 are empty, single intervals would call some of them clear."""
     asked = question("4", 30)

@@ -21,7 +21,7 @@ CELL = {"people": 300, "replaced": 0.02, "new": 0.12, "old": 0.03}
 
 def test_estimates_stay_right_for_a_year_if_rounds_are_drawn_in_advance() -> None:
     """False alarm below 1e-9. The twin spends the same budget as it comes, and fails."""
-    found = simulate("year", on="local", people=20_000)
+    found = simulate("year", on="local", people=12_000)
     covered = {
         policy: [int(row["covered"] or 0) for row in found.rows if row["policy"] == policy]
         for policy in POLICIES
