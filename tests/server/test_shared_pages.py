@@ -6,6 +6,7 @@ import re
 import sqlite3
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import requests
@@ -14,8 +15,9 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from deniable.server.http.context import COOKIE
-from deniable.server.pages import shared_pages
 from deniable.server.store import FILE, Place, PublishedSurvey, create_store
+from deniable.server.surveys import shared_results
+from tests.command import asked_json, run
 from tests.eventually import PATIENCE, eventually
 from tests.server.results_data import AFTER_GRACE, NOW, add_round, fill, start_times
 from tests.server.surveys import BIT, published, survey, until_spring
@@ -204,7 +206,7 @@ def test_a_round_that_the_survey_does_not_have_cannot_be_shared(
 def test_the_number_of_shared_pages_is_limited(
     here: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_pages, "MAX_SHARES", 2)
+    monkeypatch.setattr(shared_results, "MAX_SHARES", 2)
     asked, other = fill(here), here.publish(until_spring(BIT, name="other"))
     for _ in range(2):
         shared(here, asked)
@@ -302,3 +304,64 @@ def test_a_real_server_serves_a_page_that_an_analyst_shares_and_revokes(place: P
         assert [entry.action for entry in store.audit() if "shar" in entry.action] == [
             "shared results", "stopped sharing results",
         ]  # fmt: skip
+
+
+def test_a_command_shares_lists_and_revokes_pages_of_a_running_server(place: Place) -> None:
+    today = datetime.now(UTC).date()
+    with create_store(place) as store:
+        days = {"opens": today - timedelta(days=3), "closes": today}
+        asked = published(store, survey(BIT, round="day", **days))
+        other = published(store, survey(BIT, round="day", name="other", **days))
+        add_round(store, asked, asked.survey.first_round, [[3_000, 1_000]])
+    with serving(place) as server:
+        where = ("--data", place) if isinstance(place, Path) else ("--store", place.url)
+        chosen = (asked.name, *where, "--device-url", server.url)
+
+        def addresses(*arguments: object) -> list[str]:
+            return [
+                share["address"] for share in asked_json("share", *chosen, *arguments)["shares"]
+            ]
+
+        def status(address: str) -> int:
+            return requests.get(address, timeout=PATIENCE).status_code
+
+        done = run("share", *chosen, "--days", 7)
+        address, _, words_ = done.stdout.strip().partition("  ")
+        assert words_ == f"until {today + timedelta(days=7)}, by command on {today}"
+        assert re.fullmatch(rf"{server.url}/shared/[\w-]{{32}}", address)
+        eventually(lambda: status(address) == 200, "published")
+        assert "4,000 reports" in requests.get(address, timeout=PATIENCE).text
+        (weekly,) = addresses("--by", "week")
+        (first,) = addresses("--round", days["opens"])
+        (elsewhere,) = asked_json("share", other.name, *chosen[1:])["shares"]
+        assert {*addresses("--list")} == {address, weekly, first}
+        assert addresses("--revoke", weekly) == [weekly]
+        eventually(lambda: status(first) == 200, "published")
+        assert status(weekly) == 404
+        assert {*addresses("--revoke")} == {address, first}
+        assert [status(one) for one in (address, weekly, first)] == [404] * 3
+        assert addresses("--list") == []
+        assert asked_json("share", other.name, *chosen[1:], "--list")["shares"] == [elsewhere]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("--days", 0), 2, "a shared page can be read for 1 to 365 days"),
+        (("--days", 366), 2, "a shared page can be read for 1 to 365 days"),
+        (("--round", 682), 3, "this round does not exist, or has not begun"),
+        (("--round", 9_999), 3, "this round does not exist, or has not begun"),
+        (("--revoke", "/shared/none"), 3, "app-health has no such shared page"),
+        (("--round", 683, "--by", "week"), 2, "not allowed with"),
+        (("--list", "--revoke"), 2, "not allowed with"),
+    ],
+)
+def test_the_command_refuses_what_cannot_be_shared(
+    tmp_path: Path, arguments: tuple[object, ...], code: int, reason: str
+) -> None:
+    with create_store(tmp_path) as store:
+        published(store, survey(BIT))
+    done = run("share", "app-health", "--data", tmp_path, *arguments)
+    assert done.returncode == code
+    assert reason in done.stderr
+    assert asked_json("share", "app-health", "--data", tmp_path, "--list") == {"shares": []}

@@ -150,7 +150,7 @@ def test_a_shell_completes_verbs_actions_and_options() -> None:
         ran = subprocess.run(["bash", "-c", asks], capture_output=True, text=True, check=True)
         return set(ran.stdout.split())
 
-    assert completed("deniable", "s") == {"sent", "serve", "simulate", "survey"}
+    assert completed("deniable", "s") == {*("sent", "serve", "share", "simulate", "survey")}
     assert completed("deniable", "survey", "c") == {"check", "close"}
     assert "--replace" in completed("deniable", "survey", "publish", "x.toml", "--")
     assert completed("deniable", "survey", "close", "--d") == {"--data"}

@@ -1,19 +1,24 @@
-"""`deniable results`: the estimates of a survey, from its store or from a server."""
+"""`deniable results` and `deniable share`: the estimates of a survey, and pages that show them."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from deniable.server.cli.store_arguments import add_place
+from deniable.server.cli.store_arguments import add_place, opened
 from deniable.server.process.server_requests import TOKEN
-from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verb import Verb, add_json, show
+from deniable.shared.errors import Refused
 
 if TYPE_CHECKING:
     from deniable.server.alerts.rules import Rule
     from deniable.server.results import Results, Round
+    from deniable.server.store import Share
+
+DEFAULT_SHARE_DAYS = 30
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -134,6 +139,82 @@ def _rounds(args: Namespace) -> dict[str, str]:
     return {name: text for name, text in given.items() if text is not None}
 
 
+# Shared pages
+
+
+def share_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("survey", metavar="SURVEY", help="a name, an id or its beginning")
+    parser.add_argument(
+        "--days",
+        type=int,
+        default=DEFAULT_SHARE_DAYS,
+        metavar="N",
+        help="how long the page can be read (default: %(default)s)",
+    )
+    view = parser.add_mutually_exclusive_group()
+    view.add_argument("--round", metavar="N", help="show this round: its number or a day in it")
+    view.add_argument(
+        "--by", default="", choices=("week", "month", "event", "all"), help="show pooled periods"
+    )
+    parser.add_argument(
+        "--language", default="", metavar="TAG", help="show the survey's texts in this language"
+    )
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument(
+        "--list", action="store_true", help="list the survey's shared pages instead"
+    )
+    action.add_argument(
+        "--revoke",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="stop sharing the page at this address instead, or without one, all of the survey",
+    )
+    parser.add_argument(
+        "--device-url",
+        default="http://127.0.0.1:8000",
+        metavar="URL",
+        help="the server's URL for devices, as in `deniable serve` (default: %(default)s)",
+    )
+    add_place(parser)
+    add_json(parser)
+
+
+def run_share(args: Namespace) -> int:
+    from deniable.server.results.periods import parse_round
+    from deniable.server.store import COMMAND
+    from deniable.server.surveys.shared_results import share_results
+
+    now = datetime.now(UTC)
+    with opened(args) as (store, catalogue):
+        published = catalogue.find(args.survey).in_language(args.language)
+        shares = [one for one in store.shares() if one.survey == published.sequence]
+        if args.revoke is not None:
+            chosen = [one for one in shares if args.revoke.endswith(one.path) or not args.revoke]
+            if not chosen:
+                raise Refused(f"{published.name} has no such shared page; add --list to see them")
+            shares = [one for one in chosen if store.revoke_share(one.path, COMMAND)]
+        elif not args.list:
+            number = None if args.round is None else parse_round(published.survey, args.round)
+            shares = [share_results(store, published, COMMAND, now, args.days, args.by, number)]
+    rows = [_row(one, args.device_url) for one in shares]
+    done = "revoked" if args.revoke is not None else "until {expires}, by {actor} on {created}"
+    lines = [f"{{address}}  {done}".format(**row) for row in rows]
+    return show(args, {"shares": rows}, lines or [f"{published.name} has no shared pages"])
+
+
+def _row(share: Share, url: str) -> dict[str, object]:
+    return {
+        "address": f"{url.rstrip('/')}{share.path}",
+        "created": share.created.isoformat(),
+        "expires": share.expires.isoformat(),
+        "actor": share.actor,
+        "by": share.division,
+        "round": share.round,
+        "language": share.language,
+    }
+
+
 RESULTS = Verb(
     "results",
     "show a survey's estimates with their intervals",
@@ -141,4 +222,12 @@ RESULTS = Verb(
     run,
     group="ask",
     example="deniable results app-health --data ./data",
+)
+SHARE = Verb(
+    "share",
+    "share a survey's results at a secret address",
+    share_arguments,
+    run_share,
+    group="ask",
+    example="deniable share app-health --days 7 --data ./data",
 )

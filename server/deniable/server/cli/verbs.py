@@ -8,12 +8,12 @@ from deniable.server.cli.page_check import PAGE_CHECK
 from deniable.server.cli.plan import PLAN
 from deniable.server.cli.reconcile import RECONCILE
 from deniable.server.cli.register import REGISTER
-from deniable.server.cli.results_verb import RESULTS
+from deniable.server.cli.results_verb import RESULTS, SHARE
 from deniable.server.cli.serve import RELAY, SERVE
 from deniable.server.cli.survey import SURVEY
 from deniable.shared.cli.verb import Verb
 
 VERBS: tuple[Verb, ...] = (
-    ASK, INVITE, SERVE, PLAN, SURVEY, RESULTS, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS, AUDIT,
-    RELAY, BACKUP, RESTORE, RECONCILE, DOCTOR, PAGE_CHECK,
+    ASK, INVITE, SERVE, PLAN, SURVEY, RESULTS, SHARE, REGISTER, ARCHIVE, RECOUNT, TOKEN, KEYS,
+    AUDIT, RELAY, BACKUP, RESTORE, RECONCILE, DOCTOR, PAGE_CHECK,
 )  # fmt: skip

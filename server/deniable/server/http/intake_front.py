@@ -30,12 +30,10 @@ from deniable.server.http.messages import (
     HTML,
     JSON,
     NO_ASK_PAGE,
-    NO_SHARED_PAGE,
     PAGE_POLICY,
     PREFLIGHT,
     PROBLEM_PAGES,
     PUBLIC_CACHE,
-    SHARED_PAGES,
     UNKNOWN_SURVEY,
     HttpError,
     accepts_gzip,
@@ -63,6 +61,7 @@ from deniable.server.intake.status import IntakeStatus, unready_reason
 from deniable.server.intake.writer import Settled, Unavailable
 from deniable.server.store import PublishedSurvey, Upload
 from deniable.server.surveys.catalogue import FRESH_SECONDS, UnknownSurvey
+from deniable.server.surveys.shared_results import NO_SHARED_PAGE, SHARED_PAGES
 from deniable.shared.envelope import MAX_BODY_BYTES
 
 if TYPE_CHECKING:

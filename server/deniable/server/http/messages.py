@@ -20,8 +20,6 @@ HTML = "text/html; charset=utf-8"
 PROBLEM = "application/problem+json"
 PROBLEM_PAGES = "/problems/"  # each kind of problem has an explanatory page
 RETRY_AFTER_SECONDS = 5
-SHARED_PAGES = "/shared/"
-NO_SHARED_PAGE = f"{SHARED_PAGES}none"  # path of the page that explains a missing one
 ASK_PAGES = "/ask/"
 NO_ASK_PAGE = f"{ASK_PAGES}none.html"  # path of the page that explains a missing one
 PUBLIC_CACHE = "public, max-age=60"  # the same for everyone, so any cache may store it

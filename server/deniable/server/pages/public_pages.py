@@ -28,13 +28,13 @@ from deniable.server.http.messages import (
     HTML,
     JSON,
     PROBLEM_PAGES,
-    SHARED_PAGES,
     HttpError,
 )
 from deniable.server.pages.access import restricted
 from deniable.server.pages.respondent.page_files import ask_pages, unregistered
 from deniable.server.pages.shared_pages import SharePublisher, missing_page
 from deniable.server.store import PublicPage, PublishedSurvey, RegisterEntry, State
+from deniable.server.surveys.shared_results import SHARED_PAGES
 from deniable.shared.errors import StoreUnusable
 from deniable.shared.survey.phrases import asked_about, default_participation, explain_survey
 

@@ -8,24 +8,21 @@ report again every hour, so that it shows the same results as the survey's page.
 from __future__ import annotations
 
 import logging
-import secrets
-from datetime import timedelta
 from pathlib import Path
 
 from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 
 from deniable.server.http.context import Parts, caller, parts
-from deniable.server.http.messages import HTML, NO_SHARED_PAGE, SHARED_PAGES
+from deniable.server.http.messages import HTML
 from deniable.server.pages.access import from_own_form, go, missing, pages, refused
 from deniable.server.pages.survey_page import HELPERS, SurveyPage, page_of, read_page
 from deniable.server.results.periods import DIVISIONS
 from deniable.server.store import PublicPage, PublishedSurvey, Share
-from deniable.shared.errors import Refused, StoreUnusable
+from deniable.server.surveys.shared_results import MAX_DAYS, NO_SHARED_PAGE, share_results
+from deniable.shared.errors import Refused, StoreUnusable, WrongUse
+from deniable.shared.survey.phrases import upper_first
 
-SECRET_BYTES = 24
-MAX_DAYS = 365
-MAX_SHARES = 20  # of one survey at the same time
 PUBLICATION_SECONDS = 3_600
 SHEETS = [Path(__file__).parent / "static" / name for name in ("style.css", "chart.css")]
 
@@ -53,23 +50,13 @@ def share(identifier: str) -> ResponseReturnValue:
     if path := form.get("revoke"):
         here.store.revoke_share(path, caller().name)
         return go(f"/surveys/{published.id}#shares")
-    days, division = form.get("days", ""), form.get("by", "")
-    if days not in map(str, range(1, MAX_DAYS + 1)):
-        return refused(f"A shared page can be read for 1 to {MAX_DAYS} days", 400)
-    if sum(one.survey == published.sequence for one in here.store.shares()) >= MAX_SHARES:
-        return refused(f"At most {MAX_SHARES} pages of a survey can be shared; revoke one", 400)
-    page, today = read_page(identifier), here.clock.now().date()  # refused if it does not exist
-    made = Share(
-        path=SHARED_PAGES + secrets.token_urlsafe(SECRET_BYTES),
-        survey=published.sequence,
-        actor=caller().name,
-        created=today,
-        expires=today + timedelta(days=int(days)),
-        division=division if division in DIVISIONS else "",
-        round=page.asked,
-        language=page.survey.language,
-    )
-    here.store.share(made)
+    page, division, now = read_page(identifier), form.get("by", ""), here.clock.now()
+    days = next((n for n in range(MAX_DAYS + 1) if str(n) == form.get("days")), 0)
+    view = division if division in DIVISIONS else "", page.asked
+    try:
+        share_results(here.store, page.estimates.published, caller().name, now, days, *view)
+    except (Refused, WrongUse) as error:
+        return refused(upper_first(str(error)), 400)
     return go(f"/surveys/{published.id}#shares")
 
 
