@@ -98,7 +98,7 @@ def test_the_connection_is_checked_with_tls_and_proxy(tmp_path: Path) -> None:
     with server_with(soon) as server:
         code, found = doctor("--server", server.url, "--ca", str(soon))
         assert (code, found["connection"]["well"]) == (1, False)
-        assert "certificate from localhost, 1 days left" in found["connection"]["says"]
+        assert "certificate from localhost, 1 day left" in found["connection"]["says"]
         code, found = doctor("--server", server.url)
         assert "none of the usual authorities" in found["server"]["says"]
         assert "--ca" in found["server"]["cure"]

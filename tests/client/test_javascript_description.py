@@ -200,7 +200,7 @@ RENEWED = (
     "The budget renews on the first day of the next quarter."
 )
 DRAWN = (
-    " The app answers at most {} times in a quarter. This device draws the rounds at random in "
+    " The app answers at most {} of the rounds in a quarter. This device draws them at random in "
     "advance. Your answers do not affect the draw."
 )
 

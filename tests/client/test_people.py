@@ -347,7 +347,7 @@ def test_the_command_shows_one_person(
     client.person("ann").answer("app-health", crashed=True)
     client.close()
     own, ann = command("--state", state).stdout, command("--state", state, "--person", "ann").stdout
-    assert "Not shown: 1 other people. Choose one with --person ID" in own
+    assert "Other people, who are not shown: 1. Choose one with --person ID" in own
     assert "app-health" not in own
     assert "app-health, round 20797: sent" in ann
     assert "other people" not in ann

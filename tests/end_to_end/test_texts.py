@@ -15,7 +15,9 @@ import pytest
 from deniable.client import Client, Policy
 from deniable.client.disclosure import Description, Summary
 from deniable.server.results import survey_results
+from deniable.server.results.document import Floor
 from deniable.server.results.export import report_lines
+from deniable.server.results.sentences import texts_found
 from deniable.server.store import PublishedSurvey, RoundTally
 from deniable.shared.survey.document import parse_toml
 from deniable.shared.survey.kinds.text import Text
@@ -176,3 +178,9 @@ def test_an_app_that_has_not_declared_texts_does_not_answer_them(
     assert outcome.status == "refused"
     assert "asked as a text" in outcome.detail
     device.close()
+
+
+def test_a_found_text_and_the_floor_of_few_reports_do_not_contradict_each_other() -> None:
+    words = Floor(share=1.2, people=12, false_discovery=0.01).words
+    assert words == "So few reports may miss even a text that everyone gave."
+    assert texts_found(1) == "1 answer is common enough to be found."

@@ -375,6 +375,8 @@ def test_the_privacy_cost_has_the_looks_of_the_interval() -> None:
         (people,) = re.findall(r"about ([\d,]+) people", words)
         needed.append(int(people.replace(",", "")))
     assert needed[1] > 3 * needed[0]
+    alone = privacy_cost(question, replace(yes, reports=1))
+    assert alone.startswith("Asked openly, this person would have given")
     assert "are worth at most 190 asked openly" in privacy_cost(question, yes)
     below = Statement(-0.03, -0.04, -0.02, 20_000)
     assert "are worth less than one answer" in privacy_cost(question, below)

@@ -434,7 +434,7 @@ def test_a_table_on_a_page_is_bounded(pages: FlaskClient, here: World) -> None:
         transaction.add(published.sequence, RoundTally(FIRST_ROUND, 10 * options, cells))
     text = pages.get(f"/surveys/{published.id}").text
     assert text.count('<th scope="row">option') == MAX_TABLE_ROWS
-    assert ">1 more are in the CSV" in text
+    assert ">1 more is in the CSV" in text
 
 
 def test_a_page_s_links_and_trends_to_rounds_are_bounded(pages: FlaskClient, here: World) -> None:

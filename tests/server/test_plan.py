@@ -178,7 +178,7 @@ def test_only_mechanisms_whose_reports_fit_are_planned() -> None:
     wide = "--kind choice --options 1024 --epsilon 3 --people 10000"
     done = run("plan", *wide.split(), "--bytes", "1")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "needs 2 bytes per report, but only 1 are allowed" in done.stderr
+    assert "needs 2 bytes per report, more than the 1 allowed" in done.stderr
     done = run("plan", *wide.split(), "--bytes", "9", "--mechanism", "unary")
     assert done.returncode == 2
 

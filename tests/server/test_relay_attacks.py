@@ -317,4 +317,4 @@ def test_a_survey_that_the_server_shows_to_one_device_never_leaves(stage: Stage)
     assert (period.reports, stage.stated(asked)) == (0, None)
     assert period.relayed
     assert period.relayed.dropped == 1
-    assert "Relays dropped 1 reports" in " ".join(shuffle_sentences(period, "1"))
+    assert "Relays dropped 1 report, because" in " ".join(shuffle_sentences(period, "1"))

@@ -206,7 +206,7 @@ def test_a_floor_falls_with_the_root_of_the_people_and_rises_with_the_length() -
     assert floor(1_000_000) == pytest.approx(0.01483, rel=1e-3)
     longer = asking(16, epsilon="2", mechanism=SETS).mechanism
     assert longer.floor(10**6) == pytest.approx(0.02012, rel=1e-3)
-    assert QUESTION.expected_findings(100) == "100 people are too few to find any text"
+    assert QUESTION.expected_findings(100) == "too few to find any text: 100 people"
     assert "texts that at least 14,828 give" in asking(
         8, epsilon="2", mechanism=SETS
     ).expected_findings(10**6)

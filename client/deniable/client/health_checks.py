@@ -27,7 +27,7 @@ from deniable.client.state.database import NEW_INSTALL, SqliteState
 from deniable.client.state.ledger import Identity
 from deniable.client.state.store import open_state
 from deniable.shared.cli.verb import Finding
-from deniable.shared.errors import DeniableError, StoreUnusable, UntrustedSurvey
+from deniable.shared.errors import DeniableError, StoreUnusable, UntrustedSurvey, quantity
 from deniable.shared.privacy.epsilon import decimal_text
 from deniable.shared.survey.document import Survey
 
@@ -75,7 +75,7 @@ def _connection(carrier: HttpTransport, timeout: float) -> Finding:
     parts: Any = certificate.get("issuer", ())  # Any: ssl's nested tuples
     names = dict(pair for part in parts for pair in part)
     issuer = names.get("organizationName") or names.get("commonName") or "an unnamed authority"
-    says = f"{version}, certificate from {escaped(issuer, 80)}, {days} days left"
+    says = f"{version}, certificate from {escaped(issuer, 80)}, {quantity(days, 'day')} left"
     fix = "renew it: once it expires, no app can reach the server"
     well = days >= MIN_CERTIFICATE_DAYS
     return Finding("connection", well, says, "" if well else fix)

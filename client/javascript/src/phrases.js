@@ -81,7 +81,7 @@ export const ENGLISH = {
   caps_renewed:
     "This survey uses at most {used} of the {limit} privacy units (ε) that this app uses in each quarter. The budget renews on the first day of the next quarter.",
   caps_drawn:
-    "The app answers at most {answered} times in a quarter. This device draws the rounds at random in advance. Your answers do not affect the draw.",
+    "The app answers at most {answered} of the rounds in a quarter. This device draws them at random in advance. Your answers do not affect the draw.",
   caps_refused:
     "This survey asks for {asked} privacy units (ε) in one round. This app allows only {limit}, so it will not answer.",
 };

@@ -53,7 +53,7 @@ from deniable.server.store import (
 from deniable.server.store.protocol import StoreReader
 from deniable.server.store.records import SETTLING
 from deniable.server.surveys.catalogue import Catalogue
-from deniable.shared.errors import Refused, WrongUse
+from deniable.shared.errors import Refused, WrongUse, quantity
 from deniable.shared.survey.document import Survey
 
 if TYPE_CHECKING:
@@ -122,13 +122,13 @@ class Answer:
         last = self.round.last_round if isinstance(self.round, Period) else first
         rounds = f"round {first}" if first == last else f"rounds {first} to {last}"
         start = f"{self.question}, {rounds}: "
-        reports = f"{self.rows[0].reports:,} reports"
+        reports = quantity(self.rows[0].reports, "report")
         if not known:
             return f"{start}{reports}, {self.rows[0].note}"
         ordered = sorted(known, key=lambda row: -row.estimate) if joint else known
         shown = [f"{row.label} {row.whole} ({row.interval})" for row in ordered]
         if others := len(shown[MAX_LABELS_IN_REPR:]):
-            lower = f"{others:,} other option{' is' if others == 1 else 's are'} lower"
+            lower = f"{quantity(others, 'other option is', 'other options are')} lower"
             shown[MAX_LABELS_IN_REPR:] = [lower]
         return (
             f"{start}{'; '.join(shown)}. {reports}; 95 % intervals for the "

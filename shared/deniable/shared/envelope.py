@@ -19,7 +19,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.errors import InvalidEnvelope, quantity
 from deniable.shared.privacy.encodings import is_hex
 from deniable.shared.survey.document import Survey, Symbols
 from deniable.shared.survey.kinds.base import Question
@@ -103,8 +103,8 @@ def decode_reports(survey: Survey, envelope: Envelope) -> list[Symbols]:
     if len(envelope.payload) != envelope.count * size:
         raise InvalidEnvelope(
             "bad-payload",
-            f"{envelope.count} reports of {size} bytes are {envelope.count * size} bytes, "
-            f"got {len(envelope.payload)}",
+            f"{quantity(envelope.count, 'report')} of {quantity(size, 'byte')} would have "
+            f"{quantity(envelope.count * size, 'byte')}, got {len(envelope.payload)}",
         )
     starts = range(0, len(envelope.payload), size)
     return [decode_report(survey, envelope.payload[start : start + size]) for start in starts]
@@ -114,7 +114,8 @@ def decode_report(survey: Survey, payload: bytes) -> Symbols:
     """Return the symbols of one report; refuse reports that no client sends."""
     if len(payload) != survey.report_size:
         raise InvalidEnvelope(
-            "bad-payload", f"a report has {survey.report_size} bytes, got {len(payload)}"
+            "bad-payload",
+            f"a report has {quantity(survey.report_size, 'byte')}, got {len(payload)}",
         )
     decode_labels(survey, payload)
     payload = payload[survey.labels_size :]
@@ -219,8 +220,7 @@ def parse_json_envelopes(body: bytes, most: int = MAX_ENVELOPES) -> list[NamedRe
 
 def too_many(most: int) -> InvalidEnvelope:
     advice = "; use an app token to send more" if most == 1 else "; split the body"
-    envelopes = "1 envelope" if most == 1 else f"{most} envelopes"
-    return InvalidEnvelope("too-many", f"a body has at most {envelopes}{advice}")
+    return InvalidEnvelope("too-many", f"a body has at most {quantity(most, 'envelope')}{advice}")
 
 
 def json_envelope(survey: Survey, envelope: Envelope) -> dict[str, Any]:

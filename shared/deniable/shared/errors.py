@@ -126,3 +126,12 @@ class Unfinished(DeniableError):
 
 class StoreUnusable(DeniableError):
     """Raised for a data folder or database that this version must not read or write."""
+
+
+def quantity(number: int, one: str, several: str = "") -> str:
+    """Return a number with its noun, for a message.
+
+    >>> quantity(1, "report"), quantity(2_000, "report"), quantity(0, "person", "people")
+    ('1 report', '2,000 reports', '0 people')
+    """
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"

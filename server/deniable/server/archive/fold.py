@@ -16,7 +16,7 @@ from deniable.server.archive.round_files import payloads
 from deniable.server.intake.tally import empty_cells, round_tally
 from deniable.server.parallel import map_merge
 from deniable.server.store import RoundTally
-from deniable.shared.errors import InvalidEnvelope, Refused
+from deniable.shared.errors import InvalidEnvelope, Refused, quantity
 from deniable.shared.survey.document import Survey, parse_document
 
 MAX_NAMED_FAULTS = 5
@@ -41,7 +41,7 @@ def fold_part(part: Part) -> Fold:
     except (InvalidEnvelope, OSError) as error:
         return Fold(part, None, str(error))
     if tally.reports != part.file.reports:
-        fault = f"the part holds {tally.reports:,} reports, not {part.file.reports:,}"
+        fault = f"the part holds {quantity(tally.reports, 'report')}, not {part.file.reports:,}"
         return Fold(part, None, fault)
     return Fold(part, tally)
 
@@ -110,8 +110,8 @@ def _survey(document: bytes) -> Survey:
 def _message(faults: Sequence[str]) -> str:
     named = "; ".join(faults[:MAX_NAMED_FAULTS])
     more = f"; and {len(faults) - MAX_NAMED_FAULTS} more" if len(faults) > MAX_NAMED_FAULTS else ""
-    number = "1 part differs" if len(faults) == 1 else f"{len(faults)} parts differ"
+    differ = quantity(len(faults), "part differs", "parts differ")
     return (
-        f"{number} from what was written, so nothing was counted: {named}{more}. "
+        f"{differ} from what was written, so nothing was counted: {named}{more}. "
         "Use another copy of the archive"
     )

@@ -33,7 +33,7 @@ from deniable.server.archive.manifest import (
 from deniable.server.disk import PRIVATE_FILE, PRIVATE_FOLDER, sync
 from deniable.server.intake.tally import empty_cells, joined, round_tally
 from deniable.server.store import PublishedSurvey, RoundTally, Store
-from deniable.shared.errors import InvalidEnvelope, Refused
+from deniable.shared.errors import InvalidEnvelope, Refused, quantity
 
 Reports = npt.NDArray[np.uint8]  # one row of bytes for each report
 
@@ -55,8 +55,8 @@ def archive_round(
         if digest_of(counted) != digest_of(kept):
             raise Refused(
                 f"round {kept.round} of {published.name} is not archived: its envelopes "
-                f"({counted.reports:,} reports) and its tally ({kept.reports:,}) differ; run "
-                "deniable doctor --data DIR"
+                f"({quantity(counted.reports, 'report')}) and its tally ({kept.reports:,}) differ; "
+                "run deniable doctor --data DIR"
             )
 
     envelopes, size = store.envelopes(published.sequence, kept.round), published.survey.report_size

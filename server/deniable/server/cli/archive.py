@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deniable.server.cli.results_verb import add_forms
 from deniable.server.cli.store_arguments import STILL_READ, add_place, folder
 from deniable.shared.cli.verb import Verb, add_json, show
-from deniable.shared.errors import Refused
+from deniable.shared.errors import Refused, quantity
 
 if TYPE_CHECKING:
     from deniable.server.results import Results
@@ -63,8 +63,8 @@ def run_archive(args: Namespace) -> int:
             print(STILL_READ, file=sys.stderr)
     purged = ", and deleted from the store" if args.purge else ""
     lines = [
-        f"round {row['round']} of {row['name']}: {row['reports']:,} reports in "
-        f"{row['parts']} parts{purged}"
+        f"round {row['round']} of {row['name']}: {quantity(row['reports'], 'report')} in "
+        f"{quantity(row['parts'], 'part')}{purged}"
         for row in rows
     ]
     return show(args, {"rounds": rows}, lines or ["nothing to archive: no ended round has reports"])
@@ -142,7 +142,7 @@ def _ended_rounds(store: Store, args: Namespace) -> list[tuple[PublishedSurvey, 
 
 def _archived(
     store: Store, published: PublishedSurvey, tally: RoundTally, args: Namespace
-) -> dict[str, object]:
+) -> dict[str, Any]:  # Any: JSON
     """Archive a round; before a purge, recount it from the files."""
     from deniable.server.archive import archive_round, recount, rounds_of
     from deniable.server.archive.manifest import digest_of, round_folder
@@ -194,7 +194,7 @@ def run_restore(args: Namespace) -> int:
     from deniable.server.store.sqlite.backup_file import restore
 
     reports = restore(args.file, folder(args.data, BY_PG_RESTORE))
-    counted = "1 report" if reports == 1 else f"{reports:,} reports"
+    counted = quantity(reports, "report")
     text = (
         f"restored {args.data}, with {counted} counted. Reports acknowledged after the backup are "
         f"lost: devices do not send them again.\nTo serve it: deniable serve --data {args.data}"

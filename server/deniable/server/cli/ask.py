@@ -29,7 +29,7 @@ from deniable.server.cli.survey import (
 )
 from deniable.server.process.server_requests import is_loopback
 from deniable.shared.cli.verb import Verb, add_json, show
-from deniable.shared.errors import Refused, WrongUse
+from deniable.shared.errors import Refused, WrongUse, quantity
 
 if TYPE_CHECKING:
     from deniable.server.process.addresses import Address, ServerAddresses
@@ -178,7 +178,7 @@ def _invitation_lines(args: Namespace, published: PublishedSurvey, url: str) -> 
 
 
 def _end(survey: Survey, published: PublishedSurvey, args: Namespace) -> str:
-    enough = f", or after {survey.close_at:,} answers" if survey.close_at else ""
+    enough = f", or after {quantity(survey.close_at, 'answer')}" if survey.close_at else ""
     close = f"deniable survey close {published.name} {option(args.data)}"
     return f"It closes after {survey.closes}{enough}. To close it now: {close}"
 

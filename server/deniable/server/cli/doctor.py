@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from deniable.server.cli.store_arguments import add_place, folder
 from deniable.shared.cli.verb import Finding, Verb, add_json, show_findings
-from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse
+from deniable.shared.errors import DeniableError, StoreUnusable, WrongUse, quantity
 
 if TYPE_CHECKING:
     from deniable.server.store import Place, PublishedSurvey
@@ -167,7 +167,12 @@ def _surveys(data: Path, surveys: dict[int, PublishedSurvey]) -> Iterator[Findin
     missing = {row.id for row in surveys.values()} - {entry.survey for entry in entries}
     fault = first_fault(entries) or ("a published survey is missing from it" if missing else None)
     fix = RESTORE if fault else ""
-    yield Finding("register", fault is None, fault or f"intact: {len(entries)} entries", fix)
+    yield Finding(
+        "register",
+        fault is None,
+        fault or f"intact: {quantity(len(entries), 'entry', 'entries')}",
+        fix,
+    )
 
 
 def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> Iterator[Finding]:
@@ -184,7 +189,9 @@ def _rounds(data: Path, surveys: dict[int, PublishedSurvey], repair: bool) -> It
                 well[verdict] += 1
             elif repair and verdict in REPAIRABLE and (counts := compared.recount) is not None:
                 inspection.count_as(compared.survey, counts)
-                yield Finding("round", True, f"{name}: recounted, {counts.reports:,} reports")
+                yield Finding(
+                    "round", True, f"{name}: recounted, {quantity(counts.reports, 'report')}"
+                )
             else:
                 fix = REPAIR if verdict in REPAIRABLE else RESTORE
                 yield Finding("round", False, f"{name}: {WORDS[verdict]}", fix)

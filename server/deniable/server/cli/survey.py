@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from deniable.server.cli.store_arguments import STILL_READ, add_place, folder, opened, option
 from deniable.shared.cli.verb import Verb, add_json, show
-from deniable.shared.errors import Refused, WrongUse
+from deniable.shared.errors import Refused, WrongUse, quantity
 from deniable.shared.survey.participation import MAX_EPSILON_PER_SURVEY
 
 if TYPE_CHECKING:
@@ -187,9 +187,9 @@ def _final_tally(store: Store, published: PublishedSurvey) -> RoundTally:
         if is_final and tally.reports >= survey.minimum_reports:
             return tally
     raise Refused(
-        f"{published.name} has no final results of {survey.minimum_reports:,} reports yet: its "
-        f"first round is final on {survey.taken_until(survey.first_round).date()}, or once you "
-        "close the survey"
+        f"{published.name} has no final results of {quantity(survey.minimum_reports, 'report')} "
+        f"yet: its first round is final on {survey.taken_until(survey.first_round).date()}, or "
+        "once you close the survey"
     )
 
 

@@ -26,7 +26,7 @@ from deniable.server.intake.tally_kernels import codeword_sums, pair_counts
 from deniable.server.store import NO_LABELS, OTHER, Cells, Kept, LabelCounts, RoundTally
 from deniable.server.store.label_counts import added
 from deniable.shared.envelope import NO_QUESTION, NOT_ZERO, decode_report
-from deniable.shared.errors import InvalidEnvelope
+from deniable.shared.errors import InvalidEnvelope, quantity
 from deniable.shared.privacy.encodings import BitSet, Codeword, Encoding, Grouped, WholeNumber
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -49,7 +49,8 @@ def tally(survey: Survey, payload: bytes, count: int) -> Cells:
     if count < 1 or len(payload) != count * size:
         raise InvalidEnvelope(
             "bad-payload",
-            f"{count} reports of {size} bytes need {count * size} bytes, got {len(payload)}",
+            f"{quantity(count, 'report')} of {quantity(size, 'byte')} would have "
+            f"{quantity(count * size, 'byte')}, got {len(payload)}",
         )
     rows = np.frombuffer(payload, np.uint8).reshape(count, size)
     for _, label, columns in _label_columns(survey, rows):

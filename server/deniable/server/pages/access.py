@@ -31,7 +31,7 @@ from markupsafe import Markup
 from deniable.server.http.context import COOKIE, parts, reader_role
 from deniable.server.http.messages import PAGE_POLICY
 from deniable.server.http.tokens import grants, used_token
-from deniable.shared.errors import StoreUnusable
+from deniable.shared.errors import StoreUnusable, quantity
 from deniable.shared.privacy.epsilon import odds_factor
 from deniable.shared.survey.phrases import upper_first
 
@@ -70,6 +70,7 @@ def pages(name: str, *, public: tuple[str, ...] = ()) -> Blueprint:
     blueprint.after_request(restricted)
     blueprint.add_app_template_filter(odds_factor)
     blueprint.add_app_template_filter(upper_first)
+    blueprint.add_app_template_filter(quantity)
     return blueprint
 
 

@@ -49,6 +49,7 @@ from deniable.server.results.sentences import (
     smoothed,
     texts_found,
 )
+from deniable.shared.errors import quantity
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.phrases import ENGLISH, day_and_month
@@ -253,7 +254,7 @@ class QuestionView:
     @property
     def others_summary(self) -> str:
         others, floor, first = self._picked[1], self._of_round("floor"), self.rows[0]
-        number = f"{len(others) + self.beyond_limit:,} others"
+        number = quantity(len(others) + self.beyond_limit, "other")
         if clear := sum(row.is_clear for row in others):
             return f"{number}, {clear:,} of them clearly above zero"
         if floor is None:

@@ -40,7 +40,7 @@ from deniable.server.estimation.statements import Cells, final_reading
 from deniable.server.planning.forecast import Expected
 from deniable.server.planning.planned_question import read
 from deniable.server.store import PublishedSurvey, RoundTally
-from deniable.shared.errors import Refused
+from deniable.shared.errors import Refused, quantity
 from deniable.shared.privacy.epsilon import Epsilon, decimal_text
 from deniable.shared.survey.document import Survey, quarter_of
 from deniable.shared.survey.kinds.base import Question
@@ -234,8 +234,9 @@ def drafted(
     cost = sum(Epsilon(text).billionths for text in epsilon.values())
     spent = spent_before(survey, budget, opens)
     allowed, before, asked, left = map(decimal_text, (budget, spent, cost, budget - spent - cost))
+    reports = quantity(tally.reports, "report")
     comments = (
-        f"Follow-up of {survey.name}, by {tally.reports:,} reports of its round {tally.round}.",
+        f"Follow-up of {survey.name}, by {reports} of its round {tally.round}.",
         *(f"Left out: {name}, because {why}." for name, why in choices.left_out.items()),
         f"An app allows a survey ε {allowed} in a quarter. People who answered before have spent",
         f"at most ε {before} of it, this survey costs ε {asked}, and ε {left} is left.",
@@ -268,13 +269,13 @@ def _texts(asked: Chosen, options: Sequence[str]) -> Chosen:
 def _expected(fields: Chosen, survey: Survey, people: int) -> str:
     """Describe the precision to expect if the same number of people answer."""
     question, confidence = read(fields), final_reading(survey.looks).confidence
-    again = f"If {people:,} people answer again:"
+    again = f"If {quantity(people, 'person answers', 'people answer')} again:"
     table = ESTIMATORS[question.estimation].table(question)
     if table is None:
         margin = 100 * Expected(question, None, confidence).margin(people)
         return f"{again} each share is known to about {margin:.2g} points either way."
     parts = informative_parts(table, people, confidence)
-    return f"{again} the distribution divides this range into {parts or 'no'} parts."
+    return f"{again} the distribution divides this range into {quantity(parts or 0, 'part')}."
 
 
 def _table(head: str, keys: Mapping[str, Any], comments: Sequence[str]) -> str:

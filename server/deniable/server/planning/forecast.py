@@ -77,6 +77,7 @@ from deniable.server.planning.planned_question import Asked, choose, others, und
 from deniable.server.planning.small_groups import MAX_PEOPLE, told_apart, told_apart_sentence
 from deniable.server.shuffling.accountant import largest_report_epsilon
 from deniable.server.shuffling.amplification import report_epsilon, usual_delta
+from deniable.shared.errors import quantity
 from deniable.shared.privacy.epsilon import BILLION, Epsilon, decimal_text, parse_billionths
 from deniable.shared.privacy.families.number_table import RANGE, NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
@@ -292,7 +293,7 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
     people, width, wanted = forecast["people"], margin(forecast["margin"]), forecast["error"]
     if (floor := forecast.get("floor")) is not None:
         if floor >= 1:
-            return [f"{people:,} people are too few to find any text."]
+            return [f"Too few to find any text: {quantity(people, 'person', 'people')}."]
         texts = f"With {people:,} people, a text that {math.ceil(floor * people):,} or more give"
         return [f"{texts} is found with a probability of 99 %, and its share is known to {width}."]
     sure = f"{100 * CONFIDENCE:g} %"
@@ -301,8 +302,8 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
     above = "" if ratio is None else f" Noise: {ratio:.3f} times the smallest possible variance."
     enough, openly = margin(wanted), margin(forecast["margin_asked_openly"])
     deniably = (
-        f"{people:,} people give {width} ({sure}{jointly}) {forecast['assumed']}; for {enough} you "
-        f"need {forecast['people_needed']:,}.{above}"
+        f"{quantity(people, 'person gives', 'people give')} {width} ({sure}{jointly}) "
+        f"{forecast['assumed']}; for {enough} you need {forecast['people_needed']:,}.{above}"
     )
     shown = LOOKS_SENTENCES[forecast["looks"]]
     if (early := forecast["margin_until_final"]) is not None:
@@ -319,7 +320,8 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
         lines.insert(1, told_apart_sentence(people, forecast["epsilon"], pair))
     if (values := forecast["values"]) > 1:
         lines.append(
-            f"A label with {values} equally common values leaves {people // values:,} people and "
+            f"A label with {values} equally common values leaves "
+            f"{quantity(people // values, 'person', 'people')} and "
             f"{margin(forecast['margin_of_value'])} for each value, jointly; for {enough} in each "
             f"you need {forecast['people_needed_by_value']:,} people."
         )
@@ -365,7 +367,8 @@ def installs_sentence(forecast: Forecast) -> str:
     )
     return (
         f"By default, an install answers as many rounds in a quarter as ε {MAX_EPSILON_PER_SURVEY} "
-        f"allows. Installs needed for {answers:,} answers in each round: {', '.join(needed)}."
+        f"allows. Installs needed for {quantity(answers, 'answer')} in each round: "
+        f"{', '.join(needed)}."
     )
 
 

@@ -97,8 +97,8 @@ def choose(asked: Asked, max_bytes: int | None = None) -> Question:
         [usual, *others(asked, usual)], key=lambda question: question.mechanism.payload_size
     )
     raise WrongUse(
-        f"{usual.mechanism.name} needs {usual.mechanism.payload_size} bytes per report, but only "
-        f"{max_bytes} are allowed; the shortest is {shortest.mechanism.name} with "
+        f"{usual.mechanism.name} needs {usual.mechanism.payload_size} bytes per report, more than "
+        f"the {max_bytes} allowed; the shortest is {shortest.mechanism.name} with "
         f"{shortest.mechanism.payload_size}"
     )
 

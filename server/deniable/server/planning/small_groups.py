@@ -15,6 +15,7 @@ import numpy as np
 from deniable.server.estimation.shares import population_limits
 from deniable.server.estimation.statements import Array, final_reading
 from deniable.server.planning.experiment import POWER
+from deniable.shared.errors import quantity
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.survey.document import LOOKS
@@ -68,7 +69,7 @@ def told_apart_sentence(people: int, epsilon: str, pair: Sequence[float] | None)
     >>> told_apart_sentence(30, "2", (0.25, 0.75))
     'With 30 people at ε 2 you can tell 25 % from 75 %, but not 30 % from 70 %.'
     """
-    group = f"With {people:,} {'person' if people == 1 else 'people'} at ε {epsilon} you"
+    group = f"With {quantity(people, 'person', 'people')} at ε {epsilon} you"
     if pair is None:
         return f"{group} cannot even tell 0 % from 100 %: ask more people, or choose a larger ε."
     low, high = (round(100 * share) for share in pair)

@@ -18,6 +18,7 @@ from traceback import extract_tb
 from typing import Any
 
 from deniable.server.http.messages import REQUEST_ID
+from deniable.shared.errors import quantity
 
 PAUSE_SECONDS = 60.0
 
@@ -39,7 +40,10 @@ class Seldom(logging.Filter):
             return False
         self._passed[line] = now, 0
         if left_out:
-            record.msg, record.args = f"{record.getMessage()} (repeated {left_out} times)", ()
+            record.msg, record.args = (
+                f"{record.getMessage()} (repeated {quantity(left_out, 'time')})",
+                (),
+            )
         return True
 
 

@@ -37,7 +37,7 @@ from deniable.server.process.server_requests import send
 from deniable.server.relay.held_batches import UNFINISHED, Holding, LeavingBatch
 from deniable.server.relay.survey_list import SurveyList
 from deniable.server.surveys.clock import Clock
-from deniable.shared.errors import DeniableError
+from deniable.shared.errors import DeniableError, quantity
 from deniable.shared.sealed_envelope import BATCH, BATCH_TYPE, Batch, SealedEnvelope
 from deniable.shared.survey.keys import create_key, load_key
 
@@ -137,7 +137,8 @@ class Forwarder:
         if batch.dropped is not None:
             self._forward(Batch(batch.number, batch.mark, 0, batch.dropped), [])
             self._outcomes["dropped"] += batch.dropped
-            log.warning("%d envelopes of one round were dropped: no batch took them", batch.dropped)
+            dropped = quantity(batch.dropped, "envelope")
+            log.warning("dropped %s of one round: no batch could hide them", dropped)
         else:
             self._send_batch(batch)
         self._holding.delete(batch)
@@ -249,7 +250,9 @@ def _outcomes(text: bytes, sent: int) -> Mapping[str, int]:
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise NotTaken("the response is not a receipt of an aggregation server") from None
     if outcomes.total() != sent:
-        raise NotTaken(f"the response does not account for exactly the {sent} envelopes sent")
+        raise NotTaken(
+            f"the response does not account for exactly the {quantity(sent, 'envelope')} sent"
+        )
     return outcomes
 
 

@@ -11,6 +11,7 @@ from deniable.server.estimation.statements import final_reading
 from deniable.server.planning.display_gate import at_worst, reports_needed
 from deniable.server.planning.forecast import WIDER, Expected
 from deniable.server.results.display import STYLES
+from deniable.shared.errors import quantity
 from deniable.shared.privacy.epsilon import BILLION, decimal_text, odds_factor
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import Survey
@@ -194,7 +195,8 @@ def _about_survey(survey: Survey, today: date) -> Iterator[str]:
     if survey.sealed_to and survey.grace_days < RELAY_DAYS:
         yield (
             "a relay may hold a report until two hours before the grace period ends, which has "
-            f"{survey.grace_days} days: write grace_days = {RELAY_DAYS} or more, or some are lost"
+            f"{quantity(survey.grace_days, 'day')}: write grace_days = {RELAY_DAYS} or more, or "
+            "some are lost"
         )
     if survey.closes < today:
         yield f"its last day, {survey.closes}, has passed: no device will answer it"
@@ -303,10 +305,10 @@ def _shown_from(survey: Survey, question: Question) -> str:
         for looks in (False, survey.looks == "any-time")
     )
     if early == final:
-        return f"; shown from {final:,} reports"
+        return f"; shown from {quantity(final, 'report')}"
     return (
-        f"; shown from {early:,} reports, or from {final:,} once the round is final: until then, "
-        "margins are wider, because you can look at any time"
+        f"; shown from {quantity(early, 'report')}, or from {final:,} once the round is final: "
+        "until then, margins are wider, because you can look at any time"
     )
 
 

@@ -62,6 +62,7 @@ from deniable.server.results.estimate_cache import (
 )
 from deniable.server.results.periods import joint_reading
 from deniable.server.store import RoundTally
+from deniable.shared.errors import quantity
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Estimation, Question
 
@@ -227,12 +228,12 @@ def too_few(
     by_count = needed = max(fewest, survey.minimum_reports)
     if survey.show_when is not None:
         needed = max(fewest, reports_needed(survey, plan))
-    note = f"no estimate below {needed:,} reports"
+    note = f"no estimate below {quantity(needed, 'report')}"
     if plan and needed > by_count and counts.reports:
         style, unit = STYLES[plan.question.statistic], plan.question.unit
         both = margins(survey, plan, counts.reports)
         now, wanted = (style.margin(margin, unit) for margin in both)
-        note = f"too few yet: {now} now, {wanted} at {needed:,} reports"
+        note = f"too few yet: {now} now, {wanted} at {quantity(needed, 'report')}"
     return _without_estimate(labels, counts.reports, note)
 
 

@@ -242,7 +242,7 @@ class Floor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def words(self) -> str:
         """The floor as sentences."""
         if self.share >= 1:
-            return "There are too few reports to find any text."
+            return "So few reports may miss even a text that everyone gave."
         return (
             f"A text that {self.people:,} or more people gave is found with a probability of 99 %, "
             "unless more than twenty others are as common. If no report is forged, the probability "

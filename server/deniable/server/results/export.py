@@ -44,6 +44,7 @@ from deniable.server.results.sentences import (
     shuffle_sentences,
     smoothed,
 )
+from deniable.shared.errors import quantity
 
 COLUMNS = (
     "survey", "name", "round", "from", "until", "state", "question", "title", "kind", "label",
@@ -331,7 +332,8 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
     first, last = period.first_day, period.last_day
     days = first if first == last else f"{first} to {last}"
     shown = "" if period.state == "final" else " shown"
-    yield f"Round {period.round}, {days}, {period.state}: {_count(period.reports, 'report')}{shown}"
+    reports = quantity(period.reports, "report")
+    yield f"Round {period.round}, {days}, {period.state}: {reports}{shown}"
     if period.warning:
         yield from _wrapped(f"WARNING: {period.warning}.")
     if period.note:
@@ -427,7 +429,7 @@ def _difference_lines(title: str, about: About, differences: Sequence[Difference
         )
     if others := len(differences) - len(shown):
         what = "not shown" if len(clear) > len(shown) else "no clear change"
-        yield f"  {title}: {what} in the other {_count(others, style.labels or 'label')}"
+        yield f"  {title}: {what} in the other {quantity(others, style.labels or 'label')}"
 
 
 def _table(
@@ -443,7 +445,11 @@ def _table(
     if len(listed) > MAX_ROWS_SHOWN:
         yield "", f"… {len(listed) - MAX_ROWS_SHOWN:,} more: --csv", *EMPTY
     if len(rows) > len(listed):
-        yield "" if listed else title, f"… {len(rows) - len(listed):,} others: {others}", *EMPTY
+        yield (
+            "" if listed else title,
+            f"… {quantity(len(rows) - len(listed), 'other')}: {others}",
+            *EMPTY,
+        )
 
 
 def _clear(rows: Sequence[Row]) -> Sequence[Row]:
@@ -470,7 +476,3 @@ def _cells(made: Figures | None, note: str | None) -> tuple[str, str, str, str]:
 
 def _wrapped(text: str) -> Iterator[str]:
     return (f"  {line}" for line in wrap(text, WIDTH))
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

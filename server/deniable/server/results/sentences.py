@@ -32,6 +32,7 @@ from deniable.server.results.document import (
 from deniable.server.shuffling.accountant import survey_epsilon
 from deniable.server.shuffling.composition import rounds_epsilon
 from deniable.server.store import RoundState
+from deniable.shared.errors import quantity
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
@@ -164,7 +165,7 @@ def several_labels(rows: Sequence[Figures], most: int) -> str:
 
 
 def texts_found(count: int) -> str:
-    return f"{count} {'answer is' if count == 1 else 'answers are'} common enough to be found."
+    return f"{quantity(count, 'answer is', 'answers are')} common enough to be found."
 
 
 def change(row: Figures, since: str) -> str:
@@ -218,9 +219,10 @@ def effect_sentences(
             words = effect(row, part.value, part.effects.against, part.reports + parts[0].reports)
             yield f"{label}{words}"
         if len(rows) > 1 and len(clear) < len(rows):
-            others = f"the other {len(rows) - len(clear):,}" if clear else f"any of {len(rows):,}"
+            rest = f"the other {quantity(len(rows) - len(clear), 'option')}"
+            others = rest if clear else f"any of {len(rows):,} options"
             values = f"{part.value} and {part.effects.against}"
-            yield f"No clear difference between {values} in {others} options."
+            yield f"No clear difference between {values} in {others}."
 
 
 def empty_labels(names: Sequence[str], period: Round, minimum: int) -> Iterator[str]:
@@ -266,8 +268,9 @@ def privacy_cost(
         style.margin(margin, question.unit) for margin in (open_margin, shown.margin, smaller)
     )
     worth = _worth([round(end.worth(reports)) for end in ends])
+    people_asked = "this person" if reports == 1 else f"these {reports:,} people"
     return (
-        f"Asked openly, these {reports:,} people would have given {openly}"
+        f"Asked openly, {people_asked} would have given {openly}"
         f"{f' for {label}' if label else ''}; deniably, it is {deniably}. "
         f"Their answers are worth {worth} asked openly. "
         f"For {wanted} you need about {people} people."
@@ -406,7 +409,8 @@ def shuffle_sentences(period: Round, epsilon: str) -> Iterator[str]:
     for shuffle in period.shuffled or ():
         yield (
             f"If the relay is honest and does not collude with the server, and the "
-            f"{shuffle.people:,} people {CROWDS[shuffle.among]} are honest, one report reveals at "
+            f"{quantity(shuffle.people, 'person', 'people')} {CROWDS[shuffle.among]} "
+            f"{'is' if shuffle.people == 1 else 'are'} honest, one report reveals at "
             f"most (ε {shuffle.epsilon}, δ {shuffle.delta}) instead of ε {epsilon} "
             f"{OBSERVERS[shuffle.among]}."
         )
@@ -417,8 +421,8 @@ def shuffle_sentences(period: Round, epsilon: str) -> Iterator[str]:
         )
     if period.relayed and period.relayed.dropped:
         yield (
-            f"Relays dropped {period.relayed.dropped:,} reports, because they could not send them "
-            "in a batch that would hide each one."
+            f"Relays dropped {quantity(period.relayed.dropped, 'report')}, because no batch would "
+            "have hidden each one."
         )
 
 

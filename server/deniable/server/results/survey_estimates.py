@@ -61,7 +61,7 @@ from deniable.server.store import (
     StoreReader,
 )
 from deniable.server.store.records import SETTLING
-from deniable.shared.errors import Refused
+from deniable.shared.errors import Refused, quantity
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
@@ -76,7 +76,7 @@ EARLY = timedelta(days=1)  # reports may arrive up to an hour before their round
 
 PERIOD_OPEN = "a round still accepts reports, so all intervals hold for repeated looks"
 POOLED = (
-    "low_these to high_these is about the answers in these {:,} reports of {} rounds; low to high "
+    "low_these to high_these is about the answers in these reports, {} of {}; low to high "
     "allows for the same people in every round"
 )
 
@@ -654,7 +654,7 @@ def _period(
     """Return a period from the estimates of its pooled reports."""
     bad = tuple(number for number in pool.rounds if number in forged)
     facts = msgspec.structs.asdict(estimated)
-    about = POOLED.format(pool.reports, len(pool.members))
+    about = POOLED.format(quantity(pool.reports, "report"), quantity(len(pool.members), "round"))
     facts["note"] = "; ".join([about, *([PERIOD_OPEN] if pool.reading.any_time else [])])
     if bad:
         listed = ", ".join(map(survey.round_title, bad))

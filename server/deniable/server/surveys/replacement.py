@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 from deniable.server.store import PublishedSurvey
+from deniable.shared.errors import quantity
 from deniable.shared.survey.document import Survey, survey_id
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.questions import what_is_asked
@@ -85,4 +86,4 @@ def _change(old: Question, new: Question) -> str:
 
 
 def _short(value: Any) -> str:  # Any: JSON
-    return f"({len(value)} values)" if isinstance(value, list) else str(value)
+    return f"({quantity(len(value), 'value')})" if isinstance(value, list) else str(value)

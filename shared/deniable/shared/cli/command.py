@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from deniable.shared.cli.verb import TITLES, Verb
-from deniable.shared.errors import DeniableError, Refused
+from deniable.shared.errors import DeniableError, Refused, quantity
 
 GROUP = "deniable.verbs"
 # extras of a library or verb, where the name differs from that of the part
@@ -172,7 +172,7 @@ def _unexpected(words: Sequence[str], verb: str) -> str:
     options = [word.partition("=")[0] for word in words if word.startswith("--")]
     if options:
         return f"unknown option {', '.join(options)}; see `deniable help {verb}`"
-    number = "1 unexpected argument" if len(words) == 1 else f"{len(words)} unexpected arguments"
+    number = quantity(len(words), "unexpected argument")
     return f"{number}; write positional arguments next to each other, see `deniable help {verb}`"
 
 

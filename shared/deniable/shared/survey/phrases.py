@@ -115,8 +115,8 @@ ABOUT_SURVEYS: Texts = {
     "caps_end": "After {answered} of its {rounds} rounds the app stops answering.",
     "caps_renewed": "This survey uses at most {used} of the {limit} privacy units (ε) that this "
     "app uses in each quarter. The budget renews on the first day of the next quarter.",
-    "caps_drawn": "The app answers at most {answered} times in a quarter. This device draws the "
-    "rounds at random in advance. Your answers do not affect the draw.",
+    "caps_drawn": "The app answers at most {answered} of the rounds in a quarter. This device "
+    "draws them at random in advance. Your answers do not affect the draw.",
     "caps_refused": "This survey asks for {asked} privacy units (ε) in one round. This app allows "
     "only {limit}, so it will not answer.",
 }
@@ -136,8 +136,8 @@ ABOUT_REPORTS: Texts = {
     "not_drawn": "{question}",
     "drawn": "{question} (drawn from {questions} questions)",
     "sent": "{question}, ε {epsilon}. Sent: {says}. {odds}",
-    "dropped": "{reports} reports were dropped because too many were waiting.",
-    "others": "Not shown: {people} other people. Choose one with --person ID.",
+    "dropped": "Reports that were dropped because too many were waiting: {reports}.",
+    "others": "Other people, who are not shown: {people}. Choose one with --person ID.",
     "spent": "Spent so far: ε {epsilon} over all surveys and rounds.",
     "spent_once": "(if a survey asks one random question, each is charged, but the total only "
     "once)",

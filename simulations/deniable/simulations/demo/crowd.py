@@ -27,7 +27,7 @@ import requests
 from deniable.client import Client, Policy
 from deniable.client.environment import KEPT
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
-from deniable.shared.errors import Refused
+from deniable.shared.errors import Refused, quantity
 from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.participation import LIFETIME
@@ -113,7 +113,8 @@ def play_devices(published: Published, people: Sequence[Person], folder: Path, d
         waiting = client.flush(FLUSH_SECONDS)
         client.close()
         if outcome.status != "queued" or waiting:
-            raise Refused(f"device {number} could not answer: {outcome}, {waiting} reports waiting")
+            reports = quantity(waiting, "report")
+            raise Refused(f"device {number} could not answer: {outcome}, {reports} waiting")
         done(1)
 
     with ThreadPoolExecutor(MAX_PARALLEL_DEVICES) as pool:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from deniable.server.parallel import map_merge
-from deniable.shared.errors import WrongUse
+from deniable.shared.errors import WrongUse, quantity
 from deniable.simulations.engine.study import Cell, Options, Row, Run, Study
 
 JOURNAL_FILE = "cells.jsonl"
@@ -113,7 +113,10 @@ def open_journal(
         message = f"{folder} has a run with other options, seed or program: starting over"
         print(message, file=sys.stderr)
     elif journal.entries:
-        print(f"resuming: {len(journal.entries)} cells are already finished", file=sys.stderr)
+        print(
+            f"resuming: {quantity(len(journal.entries), 'cell is', 'cells are')} already finished",
+            file=sys.stderr,
+        )
     try:
         yield journal
     finally:

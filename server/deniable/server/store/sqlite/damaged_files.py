@@ -15,7 +15,7 @@ from pathlib import Path
 from deniable.server.disk import sync, write_new
 from deniable.server.store.sqlite import redo_file, wal_check
 from deniable.server.store.sqlite.sqlite_database import FILE
-from deniable.shared.errors import StoreUnusable
+from deniable.shared.errors import StoreUnusable, quantity
 
 NAMES = (f"{FILE}-wal", redo_file.FILE)
 FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
@@ -101,7 +101,7 @@ def _whole_part(file: Path) -> tuple[bytes, str]:
     """Return the intact content of a file, and a description of what is lost."""
     if file.name == redo_file.FILE:
         content, bytes_lost = redo_file.without_damage(file)
-        return content, f"{bytes_lost:,} bytes cannot be read" if bytes_lost else ""
+        return content, f"{quantity(bytes_lost, 'byte')} cannot be read" if bytes_lost else ""
     fault = wal_check.fault_of(file.with_name(FILE))
     assert fault is not None  # `damaged_files` found it, and the lock keeps servers away
     content = file.read_bytes()[: fault.whole_bytes]

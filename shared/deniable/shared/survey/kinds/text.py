@@ -20,6 +20,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Self
 
+from deniable.shared.errors import quantity
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.families.group_design import GroupedDesign, Options
 from deniable.shared.privacy.mechanisms import GROUPED, sizes, usual_mechanism
@@ -154,7 +155,7 @@ class Text(Question):
     def expected_findings(self, people: int) -> str:
         floor = self.mechanism.floor(people)
         if floor >= 1:
-            return f"{people:,} people are too few to find any text"
+            return f"too few to find any text: {quantity(people, 'person', 'people')}"
         return f"among {people:,} people, texts that at least {floor * people:,.0f} give are found"
 
 
