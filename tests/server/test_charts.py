@@ -51,7 +51,7 @@ def made(label: str, low: float, estimate: float, high: float) -> Row:
 def row(
     label: str, low: float, estimate: float, high: float, statistic: Statistic = "share"
 ) -> Figures:
-    found = figures(made(label, low, estimate, high), statistic)
+    found = figures(made(label, low, estimate, high), statistic, "")
     assert found is not None
     return found
 
@@ -254,14 +254,14 @@ def test_an_event_is_a_line_at_its_round_with_its_text_above() -> None:
 def test_all_numbers_of_a_column_have_equally_many_decimals() -> None:
     """The number of decimals suits the median margin."""
     rows = [made("a", 0.1, 0.2, 0.3), made("b", 0.11, 0.12, 0.13), made("c", 0.2, 0.3011, 0.4)]
-    assert [figure.whole for figure in known_figures(rows, "share")] == ["20 %", "12 %", "30 %"]
+    assert [figure.whole for figure in known_figures(rows, "share", "")] == ["20 %", "12 %", "30 %"]
 
 
 def test_noise_alone_is_shown_only_within_the_interval() -> None:
     wide = row("a", 0.2, 0.3, 0.4)
     assert wide.noise_alone == (0.2, 0.4)
     apart = msgspec.structs.replace(made("a", 0.2, 0.3, 0.4), low_these=0.19)
-    (found,) = known_figures([apart], "share")
+    (found,) = known_figures([apart], "share", "")
     assert found.noise_alone is None
     assert found.these == "19 to 40"
 
@@ -332,7 +332,7 @@ def test_a_change_is_stated_only_if_it_is_clear(
     found = Difference(
         label="yes", estimate=estimate, low=low, high=high, low_these=low, high_these=high
     )
-    (shown,) = difference_figures([found], "share")
+    (shown,) = difference_figures([found], "share", "")
     assert change(shown, "May") == words
 
 

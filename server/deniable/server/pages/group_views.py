@@ -70,7 +70,7 @@ def crossed_view(survey: Survey, crossed: Crossed) -> CrossedView:
     names = product(*map(_answer_names, pair))
     called = {TIMES.join(key): TIMES.join(name) for key, name in zip(keys, names, strict=True)}
     joint = len(crossed.rows) > charts.MAX_MARKS
-    known = known_figures(crossed.rows, "share", joint=joint)
+    known = known_figures(crossed.rows, "share", "", joint)
     if joint:
         known.sort(key=lambda row: -row.estimate)
     return CrossedView(
@@ -95,7 +95,7 @@ def _rate_table(question: Question, within: Question, rows: Sequence[Row]) -> Ra
     figures = [
         made if made and (made.low > 0 or made.high < 1) else None
         for row in rows
-        for made in [figures_of(row, "share", joint=True)]
+        for made in [figures_of(row, "share", "", joint=True)]
     ]
     dots = [
         replace(row, label=name, style=replace(row.style, from_zero=False))

@@ -484,7 +484,7 @@ class QuestionView:
             return []
         return self._shown(period.round, period.questions[self.question.name], joint)
 
-    def _shown(self, number: int, rows: Sequence[Row], joint: bool = False) -> list[Figures]:
+    def _shown(self, number: int, rows: Sequence[Row], joint: bool) -> list[Figures]:
         """Return the rows that have an estimate, with their names and reference values."""
         asked, references = self.question, self.context.references
         shown = [

@@ -167,7 +167,7 @@ class Figures:
         return "" if self.reference is None else self.text(self.reference)
 
 
-def figures(row: Row, statistic: Statistic, unit: str = "", joint: bool = False) -> Figures | None:
+def figures(row: Row, statistic: Statistic, unit: str, joint: bool = False) -> Figures | None:
     """Return a row's figures, or None without an estimate.
 
     Use `joint` if you pick labels by their estimates: then all intervals hold jointly.
@@ -188,7 +188,7 @@ def smoothed_figures(row: Smoothed, about: About) -> Figures:
 
 
 def known_figures(
-    rows: Sequence[Row], statistic: Statistic, unit: str = "", joint: bool = False
+    rows: Sequence[Row], statistic: Statistic, unit: str, joint: bool = False
 ) -> list[Figures]:
     """Return the figures of the rows that have an estimate."""
     return aligned(_unaligned(rows, statistic, unit, joint))
@@ -207,16 +207,14 @@ def aligned(rows: Sequence[Figures], fewer: int = 0) -> list[Figures]:
 
 
 def difference_figures(
-    differences: Sequence[Difference], statistic: Statistic, unit: str = ""
+    differences: Sequence[Difference], statistic: Statistic, unit: str
 ) -> list[Figures]:
     """Return the figures of differences between estimates, with signs."""
     ends = ((d.low, d.high, d.low_these, d.high_these) for d in differences)
     return aligned(_signed(differences, ends, statistic, unit))
 
 
-def effect_figures(
-    effects: Sequence[Effect], statistic: Statistic, unit: str = ""
-) -> list[Figures]:
+def effect_figures(effects: Sequence[Effect], statistic: Statistic, unit: str) -> list[Figures]:
     """Return the figures of differences between two values of a label; the intervals are joint."""
     ends = ((effect.low_all, effect.high_all, None, None) for effect in effects)
     return aligned(_signed(effects, ends, statistic, unit))
