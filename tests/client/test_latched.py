@@ -284,7 +284,7 @@ class Device:
         if expected == "queued":
             self.sent(queued(self.folder)[-1])
 
-    def put(self, *_: object) -> None:
+    def put(self, *_: object, **__: object) -> None:
         raise Killed
 
     def sent(self, envelope: Envelope) -> None:

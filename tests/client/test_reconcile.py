@@ -198,6 +198,23 @@ def test_an_epoch_after_the_grace_period_does_nothing(
     assert kept(client) == 0
 
 
+def test_a_latched_report_is_sent_again_within_its_span_only(
+    client_of: MakeClient, script: Script, clock: Clock
+) -> None:
+    """The span of two weeks ends on 13 December."""
+    client = client_of()
+    question = bit("crashed", "0.5")
+    id_ = script.publish(document(period="week", questions=question, repeat_rounds=2))
+    answer(script, client, crashed=True)
+    (first,) = script.envelopes()
+    show(script, client, clock, epoch(id_, 1, first.round))
+    assert len(sent_after(script, client, clock, days=2)) == 1
+    clock.now += timedelta(days=2)
+    show(script, client, clock, epoch(id_, 2, first.round))
+    assert sent_after(script, client, clock, days=7.1) == []
+    assert kept(client) == 0
+
+
 @pytest.mark.parametrize("how", ["withdraw", "forget"])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_withdrawing_or_forgetting_deletes_acknowledged_reports(
@@ -249,6 +266,7 @@ def test_two_machines_that_see_an_epoch_together_send_once(
     """One queues the report and sends it while the other is about to queue it."""
     client = client_of(state=cluster.new_database().url, state_key=STATE_KEY)
     id_ = answered(script, client)
+    client.close()  # so that its thread does nothing
     state, server = client._state, client._server
 
     def send_again() -> None:

@@ -415,7 +415,7 @@ class AnswerPipeline:
         # a database shows no more than the round
         day = _first_day(survey, round_) if self.state.is_shared else charged.today
         entry = outbox.HistoryEntry(charged.id, survey.name, round_, day.isoformat(), symbols)
-        until = survey.taken_until(round_)
+        until, span = survey.taken_until(round_), survey.span_of(round_)
         due = outbox.random_moment(self._now(), self._send_within)
 
         def write(db: Transaction) -> bool:
@@ -424,7 +424,10 @@ class AnswerPipeline:
             person = consent.identity.person(db)
             if survey.repeats and not charged.kept:
                 ledger.keep_report(db, person, survey, envelope)
-            outbox.put(db, person, envelope, packed, until, entry, self._server, due)
+            outbox.put(
+                *(db, person, envelope, packed, until, entry, self._server, due),
+                kept=min(until, survey.round_ends(span[-1])) if survey.repeats else None,
+            )
             return True
 
         detail = "a report is on disk and will be sent"

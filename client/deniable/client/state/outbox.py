@@ -12,8 +12,9 @@ reply. Each envelope waits for a random moment, and the next one is drawn from t
 
 An acknowledged envelope is kept until its round's grace is over, in case the server loses it. Of
 each person, and of all, the oldest are deleted beyond a limit. If the list of surveys has a new
-epoch of the round, the envelope returns to the outbox, for another random moment. These bytes tell
-a thief of the device no more than the history and the survey's key, which are kept longer.
+epoch of the round, the envelope returns to the outbox, for another random moment. Its bytes are as
+deniable as before they were sent, and the survey's key, which is kept longer, links them to the
+device anyway.
 
 The history is for the person whose device it is. It holds randomized reports, never an answer, and
 the day, not the hour.
@@ -130,19 +131,22 @@ def put(
     server: str,
     due: float = 0.0,
     slot: int | None = None,
+    kept: datetime | None = None,
 ) -> None:
     """Queue an envelope for this server, with its entry in the history.
 
-    With a slot, it is a draft, which does not leave before it is due. Beyond the limits, the oldest
+    With a slot, it is a draft, which does not leave before it is due. Once acknowledged, it is kept
+    until `kept` or, without it, until its round's grace is over. Beyond the limits, the oldest
     envelopes of the person, and then of all, are dropped and counted.
     """
     db.execute(
         "INSERT INTO outbox"
-        " (number, person, survey, round, envelope, until, server, due, earliest, slot)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",  # it may be there already
+        " (number, person, survey, round, envelope, until, server, due, earliest, slot, kept)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",  # it may be there
         (
             *(db.new_number(), person, envelope.survey, envelope.round, packed),
             *(int(until.timestamp()), server, due, 0.0 if slot is None else due, slot),
+            kept and int(kept.timestamp()),
         ),
     )
     add_entry(db, entry, person)
@@ -412,7 +416,8 @@ def finish_batch(
 def _keep_acknowledged(db: Transaction, part: Sequence[QueuedEnvelope], holders: str) -> None:
     """Keep envelopes that the server has, as of the latest epoch in the list on disk."""
     db.execute(
-        "INSERT INTO acknowledged SELECT number, person, survey, round, envelope, until, server,"  # noqa: S608 - placeholders
+        "INSERT INTO acknowledged SELECT number, person, survey, round, envelope,"  # noqa: S608 - placeholders
+        " coalesce(kept, until), server,"
         " coalesce((SELECT epoch FROM epochs WHERE epochs.server = outbox.server AND"
         " epochs.survey = outbox.survey AND epochs.round = outbox.round), 0)"
         f" FROM outbox WHERE number IN ({holders}) ON CONFLICT DO NOTHING",

@@ -82,6 +82,7 @@ TABLES = (
     # Envelopes to send, until their round's grace is over. Numbers are never used twice.
     # server: the address they were made for; tries: how often the envelope was sent;
     # due: it is not sent before (seconds since 1970), except by a flush; earliest: not even then.
+    # kept: until when an acknowledged envelope is kept, if not until its round's grace is over.
     # A draft has an empty envelope and a slot (drafts.py) until it is frozen.
     Table(
         "outbox",
@@ -89,7 +90,8 @@ TABLES = (
         number INTEGER PRIMARY KEY AUTOINCREMENT, person BLOB NOT NULL, survey TEXT NOT NULL,
         round INTEGER NOT NULL, envelope BLOB NOT NULL, until INTEGER NOT NULL,
         server TEXT NOT NULL, due REAL NOT NULL, tries INTEGER NOT NULL DEFAULT 0,
-        earliest REAL NOT NULL DEFAULT 0, slot INTEGER, UNIQUE (person, survey, round)""",
+        earliest REAL NOT NULL DEFAULT 0, slot INTEGER, kept INTEGER,
+        UNIQUE (person, survey, round)""",
         personal=True,
     ),
     # Envelopes that were acknowledged, until their round's grace is over, in case the server loses
