@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -24,8 +25,11 @@ from deniable.server.estimation.statements import (
     MAX_SEPARATE_LABELS,
     Reading,
     RoundSize,
+    deviates,
+    joint_confidence,
+    largest_sampling,
 )
-from deniable.server.planning.display_gate import ExpectedPeriod, at_worst
+from deniable.server.planning.display_gate import at_worst
 from deniable.server.planning.forecast import Expected, people_for, plan
 from deniable.server.planning.planned_question import read
 from deniable.server.results import SurveyEstimates
@@ -138,7 +142,7 @@ def test_plans_of_periods_equal_pages(epsilon: str, sizes: tuple[int, ...]) -> N
         for confidence, looks in READINGS:
             every = tuple(RoundSize(size, size) for size in counts.tolist())
             plan = at_worst(asked, Reading(confidence, looks), 1, every)
-            assert isinstance(plan, ExpectedPeriod)
+            assert plan is not None
             made = [number // 2] * 2
             if asked.kind == "vector":
                 made = [0] * 10 + [number * UNIT // 10] * 10
@@ -146,9 +150,57 @@ def test_plans_of_periods_equal_pages(epsilon: str, sizes: tuple[int, ...]) -> N
             estimator = ESTIMATORS[asked.estimation](asked, *rows)
             shown = float(shown_margin(estimator, confidence)[0])
             assert plan.margin(number) == pytest.approx(shown, rel=TOLERANCE)
-            alone += plan.expected.margin(number) == pytest.approx(shown, rel=TOLERANCE)
+            one_round = replace(plan, sizes=())
+            alone += one_round.margin(number) == pytest.approx(shown, rel=TOLERANCE)
             cells += 1
     assert alone < cells if float(epsilon) < 1 else alone <= cells / 2
+
+
+def page_of_period(plan: Expected, counts: npt.NDArray[np.int64], share: float) -> float:
+    """Return the expected margin of an option that this share of people hold in every round."""
+    design: Any = plan.question.mechanism
+    values, weights = law(
+        int(counts.sum()), (design.lie + share * (design.keep - design.lie)) / ONE, 60
+    )
+    rows = np.tile(counts, (len(values), 1))
+    cells = np.zeros((len(values), design.cells), np.int64)
+    cells[:, plan.question.first_label] = values
+    made = ESTIMATORS["shares"](plan.question, cells, rows.sum(1), plan.looks, rows)
+    return float(weights @ shown_margin(made, plan.confidence))
+
+
+@pytest.mark.parametrize("sizes", [(10, 10, 10), (30, 5, 1), (7,) * 12])
+@pytest.mark.parametrize("epsilon", EPSILONS[1::2])
+def test_plans_of_short_periods_equal_pages_at_the_worst_share(
+    epsilon: str, sizes: tuple[int, ...]
+) -> None:
+    """No share has a margin that is 5 % larger.
+
+    Twin: the margin of one round and the sampling of the others, added as variances.
+    """
+    options = question("bit", epsilon), choice(6, epsilon, "unary"), choice(64, epsilon, "unary")
+    below = 0
+    for asked, times, reading in product(options, (1, 10), READINGS):
+        counts = times * np.array(sizes)
+        every = tuple(RoundSize(size, size) for size in counts.tolist())
+        plan = at_worst(asked, Reading(*reading), 1, every)
+        assert plan is not None
+        assert plan.share is not None
+        planned = plan.margin(int(counts.sum()))
+        shown = page_of_period(plan, counts, plan.share)
+        assert planned == pytest.approx(shown, rel=TOLERANCE), (asked, counts, reading)
+        for share in (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0):
+            assert page_of_period(plan, counts, share) <= 1.05 * planned
+        if not plan.looks:
+            below += added_variances(plan, counts) < shown / 1.1
+    assert below > (0 if float(epsilon) > 1 else 2)
+
+
+def added_variances(plan: Expected, counts: npt.NDArray[np.int64]) -> float:
+    sure = joint_confidence(plan.joint, plan.confidence)
+    sampling = largest_sampling(counts, counts, np.array(0.5)) - 1 / 4 / counts.sum()
+    alone = replace(plan, share=plan.question.mechanism.worst_share, sizes=())
+    return math.hypot(alone.margin(int(counts.sum())), deviates(sure) * math.sqrt(sampling))
 
 
 def number(epsilon: str, mechanism: str) -> Question:

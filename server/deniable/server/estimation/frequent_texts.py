@@ -69,6 +69,7 @@ selection, at most 5 % of the listed intervals are expected to miss [3].
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 
@@ -144,6 +145,7 @@ class TextEstimator(Estimator):
         share: float | None,
         confidence: float,
         looks: bool,  # noqa: ARG004 # intervals of texts hold for one look
+        sizes: Sequence[Array] = (),  # noqa: ARG004 # and for one round
     ) -> tuple[float, float, float]:
         """Return the limits of a text that stands out alone; by default, of the rarest one."""
         design, groups = question.mechanism.each, question.mechanism.groups

@@ -31,6 +31,7 @@ error of the whole vector, whose expectation is at most 1 / (n gain^2).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from operator import mul
@@ -90,18 +91,24 @@ class MeanEstimator(Estimator):
 
     @staticmethod
     def expected(
-        question: MeanQuestion, reports: int, share: float | None, confidence: float, looks: bool
+        question: MeanQuestion,
+        reports: int,
+        share: float | None,
+        confidence: float,
+        looks: bool,
+        sizes: Sequence[Array] = (),
     ) -> tuple[float, float, float]:
         table, (low, _) = question.mechanism, question.range
         held = np.full(table.answers, 1 / table.steps)
         held[[0, -1]] /= 2
         if share is not None:
             held[:], held[0], held[-1] = 0, 1 - share, share
-        values = positions(table)
         rates = held @ [[units / ONE for units in row] for row in table.rows]
-        limits = population_mean(values, reports * rates, confidence, looks)
-        mean, least, most = (float(low + question.span * x) for x in (rates @ values, *limits))
-        return mean, least, most
+        made = MeanEstimator(question, reports * rates, reports, looks, *sizes)
+        mean = np.array([low + question.span * (rates @ positions(table))])
+        made.points = Points(mean, mean, mean)  # the counts are no whole numbers
+        least, most = (float(limit[0]) for limit in made.like(confidence))
+        return float(mean[0]), least, most
 
     def average_round(self, confidence: float) -> Interval:
         values, counts = positions(self.mechanism), self._counts / self.rounds
@@ -199,12 +206,14 @@ class VectorEstimator(Estimator):
         share: float | None,  # noqa: ARG004 # vectors have none
         confidence: float,
         looks: bool,
+        sizes: Sequence[Array] = (),
     ) -> tuple[float, float, float]:
         """Return the limits of a coordinate if all directions are equally common."""
-        design = question.mechanism
-        even = np.full(1, 1 / design.dimension)
-        limits = coordinate_limits(0 * even, even, np.array(reports), design, confidence, looks)
-        low, high = (float(limit[0]) for limit in limits)
+        sums = np.repeat(
+            [0, UNIT * reports / question.mechanism.dimension], question.mechanism.dimension
+        )
+        made = VectorEstimator(question, sums, reports, looks, *sizes)
+        low, high = (float(limit[0]) for limit in made.like(confidence))
         return 0.0, low, high
 
     def these(self, confidence: float) -> Interval:

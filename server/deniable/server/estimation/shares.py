@@ -51,7 +51,7 @@ error below 2.5e-5 standard deviations for z = 1.96, which grows with z. The lim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from statistics import NormalDist
@@ -94,10 +94,19 @@ class ShareEstimator(Estimator):
 
     @staticmethod
     def expected(
-        question: Any, reports: int, share: float | None, confidence: float, looks: bool
+        question: Any,
+        reports: int,
+        share: float | None,
+        confidence: float,
+        looks: bool,
+        sizes: Sequence[Array] = (),
     ) -> tuple[float, float, float]:
         share = 1 / question.mechanism.options if share is None else share
-        return share, *expected_limits(question.mechanism, reports, share, confidence, looks)
+        counts, weights = likely_counts(question.mechanism, reports, share)
+        made = ShareEstimator(question, counts, np.full(len(counts), reports), looks, *sizes)
+        made._counts = counts[:, None]  # of one option
+        low, high = (float(weights @ limit[:, 0]) for limit in made.like(confidence))
+        return share, low, high
 
     def average_round(self, confidence: float) -> Interval:
         rates = anytime_rates if self.looks else clopper_pearson
@@ -250,10 +259,18 @@ def population_limits(
 def expected_limits(
     design: SupportDesign, reports: int, share: float, confidence: float, looks: bool
 ) -> tuple[float, float]:
-    """Return the mean of the limits over the law of an option's count.
+    """Return the mean of the limits over the law of an option's count."""
+    counts, weights = likely_counts(design, reports, share)
+    limits = population_limits(design, counts, reports, confidence, looks)
+    low, high = (float(weights @ limit) for limit in limits)
+    return low, high
 
-    If the count varies by more than MAX_ENUMERATED, the limits at its mean are equal to that, to
-    within 0.1 per cent of their distance.
+
+def likely_counts(design: SupportDesign, reports: int, share: float) -> tuple[Cells, Array]:
+    """Return an option's counts that are not negligibly rare, and their probabilities.
+
+    If the count varies by more than MAX_ENUMERATED, that is its mean: the limits there are equal to
+    the mean of the limits, to within 0.1 per cent of their distance.
     """
     rate = (design.lie + share * (design.keep - design.lie)) / ONE
     mean, spread = reports * rate, math.sqrt(reports * rate * (1 - rate))
@@ -266,9 +283,7 @@ def expected_limits(
         ways = -gammaln(counts + 1) - gammaln(reports - counts + 1)
         logarithms = ways + xlogy(counts, rate) + xlog1py(reports - counts, -rate)
         weights = np.exp(logarithms - logarithms.max())
-    limits = population_limits(design, counts, reports, confidence, looks)
-    low, high = (float(weights @ limit / weights.sum()) for limit in limits)
-    return low, high
+    return counts, weights / weights.sum()
 
 
 # Clopper-Pearson intervals

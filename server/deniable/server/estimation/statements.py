@@ -274,8 +274,8 @@ class Estimator(ABC):
         cells: Cells,
         reports: int | Cells,
         looks: bool = False,
-        sizes: Cells | None = None,
-        people: Cells | None = None,
+        sizes: Array | Cells | None = None,
+        people: Array | Cells | None = None,
     ) -> None:
         self.question, self.mechanism, self.looks = question, question.mechanism, looks
         self.cells, self.reports = cells, np.asarray(reports)[..., None]
@@ -299,11 +299,17 @@ class Estimator(ABC):
     @staticmethod
     @abstractmethod
     def expected(
-        question: Any, reports: int, share: float | None, confidence: float, looks: bool
+        question: Any,
+        reports: int,
+        share: float | None,
+        confidence: float,
+        looks: bool,
+        sizes: Sequence[Array] = (),
     ) -> tuple[float, float, float]:
         """Return the true value and the expected limits for the population, as `like` has them.
 
-        `share` and the answers that it stands for are those of `Mechanism.variances`.
+        `share` and the answers that it stands for are those of `Mechanism.variances`. In a period,
+        `sizes` holds the reports and the people of each round.
         """
 
     @staticmethod
@@ -344,7 +350,9 @@ class Estimator(ABC):
         """Return S(f) / reports for each of a row's shares f, from 0 to 1."""
         if self.rounds == 1:
             return np.asarray(share * (1 - share) / self.reports)
-        rows = zip(*map(np.atleast_2d, (self.sizes, self.people, share)), strict=True)
+        if self.sizes.ndim == 1:  # all rows have rounds of the same sizes
+            return largest_sampling(self.sizes, self.people, share)
+        rows = zip(self.sizes, self.people, share, strict=True)
         return np.reshape([largest_sampling(*row) for row in rows], share.shape)
 
     @property
@@ -479,7 +487,7 @@ def disjoint(one: Array, other: Array, looks: bool, confidence: float) -> tuple[
     return difference, (difference - half_width, difference + half_width)
 
 
-def largest_sampling(sizes: Cells, people: Cells, share: Array) -> Array:
+def largest_sampling(sizes: Array | Cells, people: Array | Cells, share: Array) -> Array:
     """Return S(f) / reports of one period, whose rounds are in order."""
     reports, sizes, people = sizes.sum(), sizes[sizes > 0], people[sizes > 0]
     larger = np.triu(np.maximum(sizes[:, None], people), 1)

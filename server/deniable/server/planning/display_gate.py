@@ -8,65 +8,22 @@ show one estimate in ten, and only 56 % of the intervals shown would contain the
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from deniable.server.estimation import ESTIMATORS
 from deniable.server.estimation.crosstab import expected_margin
 from deniable.server.estimation.statements import (
     MAX_SEPARATE_LABELS,
     Reading,
     RoundSize,
-    deviates,
     joint_confidence,
-    skewness,
+    largest_sampling,
 )
 from deniable.server.planning.forecast import Expected, people_for
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
-
-UNLIMITED = np.array([-np.inf]), np.array([np.inf])
-
-
-@dataclass(frozen=True)
-class ExpectedPeriod:
-    """Expected margins of several rounds, which may contain the same people.
-
-    The rounds have these `sizes`, or any others in the same proportions.
-    """
-
-    expected: Expected
-    sizes: tuple[RoundSize, ...]
-
-    @property
-    def question(self) -> Question:
-        return self.expected.question
-
-    def margin(self, reports: int) -> float:
-        """Add to one round's margin the worst-case effect of people who are in several rounds."""
-        kind, rounds = ESTIMATORS[self.question.estimation], len(self.sizes)
-        if self.expected.looks:
-            sure = joint_confidence(rounds, self.expected.confidence)
-            alone = replace(self.expected, confidence=sure)
-            if kind.noise_has_sampling:
-                return math.sqrt(rounds) * alone.margin(reports)
-            return alone.margin(max(1, reports // rounds))
-        cells = np.zeros(self.question.mechanism.cells, np.int64)
-        cells[0] = reports
-        scale = reports / sum(size.reports for size in self.sizes)
-        sizes: Any = scale * np.array(self.sizes).T  # Any: not whole numbers
-        one, several = (kind(self.question, cells, reports, False, *of) for of in ((), sizes))
-        added = several.sampling(UNLIMITED)
-        if not kind.noise_has_sampling:
-            added = added - one.sampling(UNLIMITED)
-        sure = joint_confidence(self.expected.joint, self.expected.confidence)
-        step = (several.step - one.step) * skewness(sure)
-        width = np.hypot(self.expected.margin(reports), deviates(sure) * np.sqrt(added)) + step
-        return float(width.max())
 
 
 @dataclass(frozen=True)
@@ -86,21 +43,27 @@ class ExpectedCross:
         return expected_margin(designs, reports, 0.5, sure, self.reading.any_time)
 
 
-Plan = Expected | ExpectedPeriod | ExpectedCross
+Plan = Expected | ExpectedCross
 
 
 def at_worst(
     question: Question, reading: Reading, values: int = 1, sizes: tuple[RoundSize, ...] = ()
-) -> Expected | ExpectedPeriod | None:
-    """Return the margins to expect at the worst share; None for texts, which have a floor.
+) -> Expected | None:
+    """Return the margins to expect near the worst share; None for texts, which have a floor.
 
-    A period has the `sizes` of its rounds.
+    A period has the `sizes` of its rounds. The same people may be in all of them, which multiplies
+    the variance of sampling. That moves the worst share towards 1/2: with N(f) the noise of a
+    report at the share f, and c times the variance of sampling, to 1/2 + (N(1) - N(0)) / (2 c).
     """
     if not question.labels:
         return None
-    share = question.mechanism.worst_share
-    expected = Expected(question, share, reading.confidence, reading.any_time, values)
-    return ExpectedPeriod(expected, sizes) if sizes else expected
+    mechanism, share = question.mechanism, question.mechanism.worst_share
+    if sizes and share is not None and not reading.any_time:
+        reports, people = np.array(sizes).T
+        times = 4 * reports.sum() * largest_sampling(reports, people, np.array(0.5))
+        rise = mechanism.variances(1.0)[1] - mechanism.variances(0.0)[1]
+        share = float(np.clip(0.5 + rise / (2 * times), 0, 1))
+    return Expected(question, share, reading.confidence, reading.any_time, values, sizes)
 
 
 def reports_needed(survey: Survey, plan: Plan | None) -> int:
@@ -113,6 +76,16 @@ def reports_needed(survey: Survey, plan: Plan | None) -> int:
 def margins(survey: Survey, plan: Plan, reports: int) -> tuple[float, float]:
     """Return the planned margin of these reports, and the one at which estimates are shown."""
     return plan.margin(reports), (survey.show_when or 100) / 100 * plan.question.span
+
+
+def is_enough(survey: Survey, plan: Plan | None, reports: int) -> bool:
+    """Return whether an estimate is shown. A period's needs no search: it has sizes of its own."""
+    if reports < survey.minimum_reports or survey.show_when is None or plan is None:
+        return reports >= survey.minimum_reports
+    if isinstance(plan, Expected) and plan.sizes:
+        planned, most = margins(survey, plan, reports)
+        return planned <= most
+    return reports >= reports_needed(survey, plan)
 
 
 @lru_cache(maxsize=1024)

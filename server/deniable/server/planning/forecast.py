@@ -63,10 +63,13 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from deniable.server.estimation import ESTIMATORS
 from deniable.server.estimation.statements import (
     CONFIDENCE,
     MAX_SEPARATE_LABELS,
+    RoundSize,
     Statement,
     deviates,
     final_reading,
@@ -129,6 +132,7 @@ class Expected:
     confidence: float = CONFIDENCE
     looks: bool = False
     values: int = 1  # number of a label's values, each with a joint interval
+    sizes: tuple[RoundSize, ...] = ()  # of a period's rounds, in any proportion to its reports
 
     @property
     def joint(self) -> int:
@@ -141,7 +145,10 @@ class Expected:
         """Return what the page is expected to show after this many reports."""
         sure = joint_confidence(self.joint, self.confidence)
         estimator = ESTIMATORS[self.question.estimation]
-        ends = estimator.expected(self.question, reports, self.share, sure, self.looks)
+        total = sum(size.reports for size in self.sizes)
+        reports = max(reports, len(self.sizes))
+        sizes = [*(np.array(self.sizes).T * reports / total)] if self.sizes else []
+        ends = estimator.expected(self.question, reports, self.share, sure, self.looks, sizes)
         return Statement(
             *ends, reports, confidence=self.confidence, looks=self.looks, joint=self.joint
         )

@@ -34,7 +34,13 @@ from deniable.server.estimation.statements import (
     halved,
 )
 from deniable.server.estimation.trend import Window, largest_error, period_confidence, windows
-from deniable.server.planning.display_gate import Plan, at_worst, margins, reports_needed
+from deniable.server.planning.display_gate import (
+    Plan,
+    at_worst,
+    is_enough,
+    margins,
+    reports_needed,
+)
 from deniable.server.results.display import STYLES
 from deniable.server.results.document import (
     About,
@@ -55,7 +61,6 @@ from deniable.server.results.estimate_cache import (
     Manner,
     Pool,
     batches,
-    is_enough,
     round_sizes,
     stack,
     where_enough,
@@ -382,7 +387,8 @@ def smoothed(
         read = joint_reading([pool.reading for pool in series[members]], survey)
         n = int(people[last + 1] - people[members.start])
         sizes = round_sizes(everyone[members])
-        if read.covers != "nothing" and is_enough(survey, question, read, n, sizes):
+        plan = at_worst(question, read, sizes=sizes)
+        if read.covers != "nothing" and is_enough(survey, plan, n):
             pooled = Counts(sums[last + 1] - sums[members.start], n, read, sizes=sizes)
             used.append((last, found[last], pooled))
     return tuple(_smoothed(cache, question, series, used)) if used else ()

@@ -26,7 +26,7 @@ from deniable.server.estimation.statements import (
     RoundSize,
     Statements,
 )
-from deniable.server.planning.display_gate import at_worst, margins, reports_needed
+from deniable.server.planning.display_gate import at_worst, is_enough
 from deniable.server.store import RoundTally
 from deniable.server.store.label_counts import packed_labels
 from deniable.shared.survey.document import Survey
@@ -184,10 +184,9 @@ class Counts:
         reports, cells = tally.of(survey, question)
         counted = [RoundSize(m.of(survey, question)[0], m.reports) for m in members]
         sizes = round_sizes(counted)
-        needed = survey.minimum_reports
-        if survey.show_when is not None:
-            needed = reports_needed(survey, at_worst(question, reading, values, sizes))
-        enough = reports >= needed
+        enough = reports >= survey.minimum_reports
+        if enough and survey.show_when is not None:
+            enough = is_enough(survey, at_worst(question, reading, values, sizes), reports)
         return cls(cells, reports, reading, enough, sizes, respondents=survey.follows is not None)
 
     @cached_property
@@ -260,17 +259,6 @@ class Pool:
             {survey.span_of(tally.round)[0] for tally in pool.members} for pool in (self, other)
         )
         return not spans.isdisjoint(others)
-
-
-def is_enough(
-    survey: Survey, question: Question, reading: Reading, reports: int, sizes: tuple[RoundSize, ...]
-) -> bool:
-    """Return whether the estimate of rounds with these `sizes` is shown, without a search."""
-    plan = at_worst(question, reading, sizes=sizes)
-    if reports < survey.minimum_reports or survey.show_when is None or plan is None:
-        return reports >= survey.minimum_reports
-    planned, most = margins(survey, plan, reports)
-    return planned <= most
 
 
 def stack(rounds: Sequence[Counts]) -> tuple[Cells, Cells]:
