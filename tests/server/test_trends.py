@@ -179,6 +179,24 @@ def test_the_page_draws_a_band_next_to_the_raw_points(here: World) -> None:
     assert "change by at most 0.1 % of the range from one day to the next" in events
 
 
+def test_the_page_of_periods_draws_the_band_of_the_respondents(here: World) -> None:
+    """Twin: the page of rounds draws the wider band of the population."""
+    published = start_times(here, most_change="1 points")
+    heights = []
+    for by, drawn in (("week", "band"), ("round", "bar")):
+        html = page(here, f"/surveys/{published.id}?by={by}")
+        (area,) = (part for part in html.split('"') if part.startswith("M") and part.endswith("Z"))
+        assert f'<path class="{drawn}" d="{area}"/>' in html
+        assert "smoothed, 95 % interval" in words(html)
+        ends = [float(point.split()[1]) for point in area[1:-1].split("L")]
+        assert len(ends) == 2 * 21
+        heights.append(sum(ends[21:]) - sum(ends[:21]))
+    (row,) = (row for row in trend(here, published) if row.round == FIRST + 20)
+    text = words(page(here, f"/surveys/{published.id}?by=week"))
+    assert f"between {row.low_these:.2f} and {row.high_these:.2f} s" in text
+    assert heights[0] < heights[1]
+
+
 def test_several_labels_have_a_band_each(here: World) -> None:
     published = daily(here, texts.choice(3, name="it"))
     html = page(here, f"/surveys/{published.id}")

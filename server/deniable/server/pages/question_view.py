@@ -321,23 +321,21 @@ class QuestionView:
             smooth.setdefault(label, []).append(charts.RoundFigures(one.round, "", value))
         return charts.trends(drawn, self.context.events, bands, smooth)
 
-    @property
+    @cached_property
     def _smoothed(self) -> Sequence[Smoothed]:
-        """Smoothed estimates; none next to periods, whose intervals are about other people."""
-        return (
-            ()
-            if self.context.periods
-            else self.context.estimates.trends.get(self.question.name, ())
-        )
+        """Smoothed estimates; next to periods, with intervals for exactly the respondents."""
+        made = self.context.estimates.trends.get(self.question.name, ())
+        return [*map(of_respondents, made)] if self.context.periods else made
 
     @cached_property
     def smoothed(self) -> str:
-        """Smoothed estimate of the highest label in the round; empty without one."""
+        """Smoothed estimate of the highest label in the last round; empty without one."""
         shown, survey = self.context.period, self.context.survey
         top = max(self.rows, key=lambda row: row.prominence).label if self.rows else ""
         for one in self._smoothed:
             label = self._names.get(one.label, one.label)
-            if shown and (one.round, label) == (shown.round, top):
+            last = shown.last_round if isinstance(shown, Period) else shown and shown.round
+            if (one.round, label) == (last, top):
                 facts, several = about(self.question), len(self.rows) > 1
                 change = survey.most_change or 0.0
                 text = smoothed(one, facts, label if several else "", survey.period, change)

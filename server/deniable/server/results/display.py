@@ -28,7 +28,7 @@ from deniable.shared.survey.kinds.base import Statistic
 MAX_DECIMALS = 9
 MINUS = "−"
 
-Interval = TypeVar("Interval", Row, Difference)
+Interval = TypeVar("Interval", Row, Difference, Smoothed)
 
 
 @dataclass(frozen=True)
