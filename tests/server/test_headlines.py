@@ -12,12 +12,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deniable.server.estimation.statements import disjoint, joint_confidence
+from deniable.server.estimation.statements import (
+    CONFIDENCE,
+    Side,
+    differences,
+    disjoint,
+    halved,
+    joint_confidence,
+)
 from deniable.server.results.display import STYLES, Figures
-from deniable.server.results.sentences import several_labels
+from deniable.server.results.sentences import change, several_labels
 from deniable.shared.privacy.epsilon import ONE, Epsilon
-from deniable.shared.privacy.mechanisms import KRandomizedResponse
-from deniable.shared.survey.kinds.choice import Choice
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, RandomizedResponse
+from deniable.shared.survey.kinds.choice import Bit, Choice
 from tests.server.estimation.single import counted, statements
 
 Array = npt.NDArray[np.float64]
@@ -101,6 +108,40 @@ def test_options_that_no_one_holds_are_rarely_called_above_zero(kind: str, is_so
     found = headlines(asked, cells, kind)
     false = sum(not headline.startswith("2 of 30 options") for headline in found) / DRAWS
     assert (false <= MAX_FALSE) is is_sound
+
+
+@pytest.mark.parametrize(
+    "epsilon", ["1", *(pytest.param(more, marks=pytest.mark.long) for more in ("0.5", "4"))]
+)
+@pytest.mark.parametrize("is_the_same", [True, False])
+def test_an_unchanged_share_is_rarely_called_higher_or_lower(
+    epsilon: str, is_the_same: bool
+) -> None:
+    """The same people give the same answers in two rounds, or others do, who have the same share.
+
+    Twin: the difference of two estimates, without a margin.
+    """
+    asked = Bit("it", RandomizedResponse(Epsilon(epsilon)))
+    keep, lie = asked.mechanism.keep / ONE, asked.mechanism.lie / ONE
+    rng, people = np.random.default_rng(10), 2_000
+    held = rng.binomial(people, 0.3, DRAWS)
+    again = held if is_the_same else rng.binomial(people, 0.3, DRAWS)
+    sides = []
+    for holders in (again, held):
+        counts = rng.binomial(holders, keep) + rng.binomial(people - holders, lie)
+        cells, reports = np.stack([people - counts, counts], axis=1), np.full(DRAWS, people)
+        like = counted(asked, cells, reports).like(halved(CONFIDENCE))
+        sides.append(Side(statements(asked, cells, reports), like, None))
+    made = differences(sides[0], sides[1])
+    for (low, high), is_sound in ((made.like, True), ((made.estimate, made.estimate), False)):
+        ends = zip(low[:, 0].tolist(), high[:, 0].tolist(), strict=True)
+        rows = zip(made.estimate[:, 0].tolist(), ends, strict=True)
+        said = [
+            change(Figures("", d, *ends, None, None, d, STYLES["share"], " points", 1), "May")
+            for d, ends in rows
+        ]
+        false = sum(not words.startswith("No clear change since May") for words in said) / DRAWS
+        assert (false <= MAX_FALSE) is is_sound
 
 
 @pytest.mark.parametrize(("compared", "is_sound"), [(8, True), (1, False)])

@@ -344,7 +344,13 @@ def test_the_answers_in_the_reports_of_a_period_are_covered(epsilon: str, report
 # Comparisons of two periods
 
 
-def joint_law(design: SupportDesign, people: int, shares: Array, rounds: tuple[int, int]) -> Array:
+def joint_law(
+    design: SupportDesign,
+    people: int,
+    shares: Array,
+    rounds: tuple[int, int],
+    case: str = "the same",
+) -> Array:
     """Return the probability of each pair of counts; `shares` is that of each pair of answers."""
     sizes = [number * people + 1 for number in rounds]
     turns = [np.exp(-2j * np.pi * np.arange(size) / size) for size in sizes]
@@ -358,7 +364,9 @@ def joint_law(design: SupportDesign, people: int, shares: Array, rounds: tuple[i
         for a in (0, 1)
         for b in (0, 1)
     )
-    return np.asarray(np.fft.ifft2(person**people).real)
+    loyal = {"the same": people, "half the same": people // 2, "others": 0}[case]
+    apart = person[:, :1] * person[:1]  # different people in the two periods
+    return np.asarray(np.fft.ifft2(person**loyal * apart ** (people - loyal)).real)
 
 
 def side(asked: ShareQuestion, people: int, rounds: int) -> Side:
@@ -387,13 +395,20 @@ TOGETHER = {  # the share of each pair of answers (in the first period, in the s
 }
 
 
-@pytest.mark.parametrize("kind", TOGETHER)
+OVERLAPS = [*product(TOGETHER, CASES[:1]), *product(["the same answer"], CASES[1:])]
+MORE = [pytest.param(kind, CASES[1], marks=pytest.mark.long) for kind in [*TOGETHER][1:]]
+
+
+@pytest.mark.parametrize(("kind", "case"), [*OVERLAPS, *MORE])
 @pytest.mark.parametrize(("people", "rounds"), [(50, (1, 1)), (200, (1, 1)), (50, (3, 2))])
 @pytest.mark.parametrize("epsilon", CORNERS)
 def test_differences_cover_under_any_dependence(
-    epsilon: str, people: int, rounds: tuple[int, int], kind: str
+    epsilon: str, people: int, rounds: tuple[int, int], kind: str, case: str
 ) -> None:
-    """The same people answer in all rounds; their answers depend on each other in three ways."""
+    """All, half or none of the people answer in both periods, and in all rounds of each.
+
+    Their answers depend on each other in three ways.
+    """
     for options in (2, 20):
         asked = question(epsilon, options)
         one, other = (side(asked, people, number) for number in rounds)
@@ -401,7 +416,7 @@ def test_differences_cover_under_any_dependence(
         low, high = pairwise(one, other, *grid)
         for share in (0.0, 0.02, 0.1, 0.5):
             shares = np.array(TOGETHER[kind](share))
-            chances = joint_law(asked.mechanism, people, shares, rounds).ravel()
+            chances = joint_law(asked.mechanism, people, shares, rounds, case).ravel()
             truth = shares[1].sum() - shares[:, 1].sum()
             inside = (low <= truth + 1e-12) & (truth - 1e-12 <= high)
             assert chances[inside].sum() >= CONFIDENCE, (options, share)
