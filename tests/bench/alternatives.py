@@ -8,6 +8,12 @@ Values of a label: shrunk towards their mean, with robust empirical Bayes interv
 Kolesár, Plagborg-Møller 2022, "Robust empirical Bayes confidence intervals", Econometrica 90(6)).
 They promise 95 % on average over the values, for many values. With few, the average is lower. One
 value that differs from all others, such as a release that crashes, is almost always missed.
+
+The likelihood of all reports: no unbiased estimate has less variance than its information allows
+(Cramér, Rao), and for many people the maximum-likelihood estimate attains that. The estimates of a
+cross table and of a distribution are compared with this bound. In the first round of a survey, a
+distribution could only reach it with weights from the same reports, which would bias it.
+Constraints (no share below 0) gain at the edges only, as measured for a single share.
 """
 
 from __future__ import annotations
@@ -19,9 +25,11 @@ import numpy.typing as npt
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from deniable.server.estimation.distribution import EVEN, weighed_values
 from deniable.server.estimation.shares import clopper_pearson, unbiased_share
 from deniable.shared.privacy.epsilon import ONE, Epsilon
-from deniable.shared.privacy.mechanisms import SubsetSelection
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, SubsetSelection
+from tests.bench.distribution import PARTS, optimal
 from tests.bench.measure import Measurement
 
 Array = npt.NDArray[np.float64]
@@ -43,11 +51,50 @@ def measurements() -> Iterator[Measurement]:
         least, note = narrowest(law), f"uncut {widths[0]:.4f}"
         yield Measurement(f"likelihood ratios, cut, {about}", widths[2], widths[1], "of 1", 1.05)
         yield Measurement(f"cut, least, {about}", widths[1], least, "of 1", 1.25, note=note)
+    yield from by_likelihood()
     for values in (5, 20, 64):
         average, one, width = shrunk(values)
         note = f"average coverage {average:.3f}, width {width:.2f} of the unshrunk"
         name = f"coverage of one of {values} values that differs, shrunk"
         yield Measurement(name, one, None, "of 1", 0.8, note=note)
+
+
+def by_likelihood() -> Iterator[Measurement]:
+    """Compare deviations of unbiased estimates, as root mean squares over pairs or points."""
+    options = KRandomizedResponse(Epsilon("1"), 4)
+    rows = np.full((4, 4), options.lie / ONE) + np.eye(4) * (options.keep - options.lie) / ONE
+    pairs = np.asarray(np.kron(rows, rows), np.float64)
+    shares = np.outer([0.7, 0.2, 0.1, 0.0], [0.4, 0.3, 0.2, 0.1]).ravel()
+    alone = (np.eye(4) - options.lie / ONE) / ((options.keep - options.lie) / ONE)
+    least = deviation(least_values(pairs, np.eye(16), shares), pairs, shares)
+    product = np.asarray(np.kron(alone, alone), np.float64)
+    published = deviation(product, pairs, shares)
+    name = "cross table of two choices of 4 at ε 1, compared with the likelihood's bound"
+    yield Measurement(name, published, least, "of 1", 1.1)
+    for epsilon, table in ((e, optimal(e, 16)) for e in ("1", "2", "4")):
+        rows = np.array([[units / ONE for units in row] for row in table.rows])
+        even, near = np.full(17, 1 / 17), np.exp(-np.abs(np.arange(17) - 5.0))
+        near /= near.sum()
+        bound = deviation(weighed_values(table, PARTS, near)[0], rows, near)
+        for weights, when, limit in (
+            ((1 - EVEN) * near + EVEN * even, "after an earlier round", 1.1),
+            (even, "in a first round", 1.5),
+        ):
+            made = deviation(weighed_values(table, PARTS, weights)[0], rows, near)
+            name = f"distribution {when} at ε {epsilon}, compared with the likelihood's bound"
+            yield Measurement(name, made, bound, "of 1", limit)
+
+
+def least_values(rows: Array, wanted: Array, shares: Array) -> Array:
+    """Return the values of the reports whose means are `wanted`, with the least variance."""
+    root = np.sqrt(shares @ rows)
+    return np.asarray(np.linalg.lstsq(rows / root, wanted.T, rcond=None)[0].T / root)
+
+
+def deviation(values: Array, rows: Array, shares: Array) -> float:
+    """Return the root mean square deviation of the means of these values, for one report."""
+    rates = shares @ rows
+    return float(np.sqrt((values**2 @ rates - (values @ rates) ** 2).mean()))
 
 
 def rates(shares: Array) -> Array:
