@@ -14,10 +14,18 @@ The likelihood of all reports: no unbiased estimate has less variance than its i
 cross table and of a distribution are compared with this bound. In the first round of a survey, a
 distribution could only reach it with weights from the same reports, which would bias it.
 Constraints (no share below 0) gain at the edges only, as measured for a single share.
+
+A follow-up survey for the population: results of the same people chose its range, but the noise is
+fresh, and the shares of the respondents at or below all thresholds are within √(log(2 / error) /
+(2 n)) of the population's simultaneously, whichever was chosen (Massart 1990, "The tight constant
+in the Dvoretzky-Kiefer-Wolfowitz inequality", Annals of Probability 18(3)). So the band, at half of
+the error, widened by that much, holds for the population. It would need to know that the questions
+are those of the draft, and needs another bound while an open round is watched.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -25,9 +33,18 @@ import numpy.typing as npt
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from deniable.server.estimation.distribution import EVEN, weighed_values
+from deniable.server.estimation.distribution import (
+    EVEN,
+    band,
+    informative_parts,
+    quantile_interval,
+    weighed_values,
+)
 from deniable.server.estimation.shares import clopper_pearson, unbiased_share
+from deniable.server.estimation.statements import final_reading, halved
+from deniable.server.planning.follow_up import BAND_CONFIDENCE
 from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.families.number_table import NumberTable
 from deniable.shared.privacy.mechanisms import KRandomizedResponse, SubsetSelection
 from tests.bench.distribution import PARTS, optimal
 from tests.bench.measure import Measurement
@@ -37,7 +54,7 @@ Array = npt.NDArray[np.float64]
 DESIGN, REPORTS = SubsetSelection(Epsilon("1"), 16), 1_000
 SHARES = (0.0, 0.01, 0.02, 0.05)
 SQUARES = np.linspace(0, 400, 8_001)  # squared biases, in variances
-RUNS = 4_000
+RUNS, FOLLOW_UPS = 4_000, 20
 
 
 def measurements() -> Iterator[Measurement]:
@@ -52,6 +69,11 @@ def measurements() -> Iterator[Measurement]:
         yield Measurement(f"likelihood ratios, cut, {about}", widths[2], widths[1], "of 1", 1.05)
         yield Measurement(f"cut, least, {about}", widths[1], least, "of 1", 1.25, note=note)
     yield from by_likelihood()
+    for epsilon, people in (("1", 20_000), ("2", 20_000), ("1", 200_000)):
+        alone, widened, covered = follow_ups(epsilon, people)
+        name = f"median in {people:,} people's follow-up at ε {epsilon}, population and respondents"
+        note = f"{covered} of {FOLLOW_UPS} cover"
+        yield Measurement(name, widened, alone, "of 10", 1.2, note=note)
     for values in (5, 20, 64):
         average, one, width = shrunk(values)
         note = f"average coverage {average:.3f}, width {width:.2f} of the unshrunk"
@@ -83,6 +105,48 @@ def by_likelihood() -> Iterator[Measurement]:
             made = deviation(weighed_values(table, PARTS, weights)[0], rows, near)
             name = f"distribution {when} at ε {epsilon}, compared with the likelihood's bound"
             yield Measurement(name, made, bound, "of 1", limit)
+
+
+def follow_ups(epsilon: str, people: int) -> tuple[float, float, int]:
+    """Return mean widths of the median's intervals, and how often the population's covers.
+
+    Values have an exponential law with mean 1, cut at 10.
+    """
+    table, rng = optimal(epsilon, 16), np.random.default_rng(3)
+    final = final_reading("any-time").confidence
+    widths, covered = np.zeros(2), 0
+    sampling = math.sqrt(math.log(2 / (1 - halved(final))) / (2 * people))
+    for _ in range(FOLLOW_UPS):
+        values = np.minimum(rng.exponential(1, people), 10)
+        first, last = median(table, reported(table, values / 10, rng), BAND_CONFIDENCE, 0)
+        again = np.clip((values - 10 * first) / (10 * (last - first)), 0, 1)
+        counts = reported(table, again, rng)
+        alone = median(table, counts, final, 0)
+        widened = median(table, counts, halved(final), sampling)
+        widths += 10 * (last - first) * np.ptp([alone, widened], axis=1) / FOLLOW_UPS
+        low, high = (10 * (first + (last - first) * end) for end in widened)
+        covered += low <= math.log(2) <= high
+    return float(widths[0]), float(widths[1]), covered
+
+
+def reported(table: NumberTable, positions: Array, rng: np.random.Generator) -> Array:
+    """Return the counts of the symbols that people at these positions report."""
+    rows = np.array([[units / ONE for units in row] for row in table.rows])
+    point, part = np.divmod(positions * table.steps, 1)
+    held = np.bincount((point + (rng.random(len(part)) < part)).astype(int), minlength=len(rows))
+    drawn = [rng.multinomial(n, row / row.sum()) for n, row in zip(held, rows, strict=True)]
+    return np.asarray(np.sum(drawn, axis=0), np.float64)
+
+
+def median(
+    table: NumberTable, counts: Array, confidence: float, sampling: float
+) -> tuple[float, float]:
+    """Return the interval of the median, after widening the band by the bound on sampling."""
+    parts = informative_parts(table, counts.sum(), confidence)
+    assert parts, "there are too few reports"
+    low, high = (ends[0] for ends in band(table, counts[None], parts, confidence))
+    low, high = np.where(low < 1, low - sampling, 1), np.where(high < 1, high + sampling, 1)
+    return quantile_interval(0.5, low, high)
 
 
 def least_values(rows: Array, wanted: Array, shares: Array) -> Array:
