@@ -11,8 +11,10 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import HTTPCookieProcessor, build_opener, urlopen
 
 import pytest
@@ -27,7 +29,7 @@ from deniable.shared.survey.document import parse_toml, render_document
 from tests import survey_texts as texts
 from tests.command import DENIABLE
 from tests.documents import blocks, commands
-from tests.eventually import PATIENCE
+from tests.eventually import PATIENCE, eventually
 from tests.node import NODE
 
 PORTS = ("--port", "0", "--dashboard-port", "0")
@@ -67,6 +69,15 @@ def asking(folder: Path, *arguments: str) -> Iterator[dict[str, Any]]:
             assert process.wait(PATIENCE) == 0
 
 
+def asks(link: str, name: str) -> bool:
+    """Return whether the page that asks this survey is at the link."""
+    try:
+        with urlopen(link, timeout=PATIENCE) as page:
+            return name in page.geturl() and '<main id="ask"' in page.read().decode()
+    except HTTPError:
+        return False
+
+
 def test_an_empty_folder_becomes_a_link_and_a_second_survey_uses_the_same_server(
     tmp_path: Path,
 ) -> None:
@@ -77,6 +88,7 @@ def test_an_empty_folder_becomes_a_link_and_a_second_survey_uses_the_same_server
         browser = build_opener(HTTPCookieProcessor())
         with browser.open(first["results"], timeout=PATIENCE) as page:
             assert "Our team" in page.read().decode()
+        eventually(partial(asks, first["link"], "our-team"), "the link leads to the page")
         done = ask(tmp_path, "--template", "rating", "--json")
         assert done.returncode == 0, done.stderr
         second = json.loads(done.stdout)

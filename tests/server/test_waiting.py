@@ -23,7 +23,7 @@ from tests.server.test_sealed import KEY, PUBLIC
 from tests.server.test_shown_commands import shell, snippets
 from tests.server.test_shown_commands import signed_in as read_page
 from tests.server.world import World, serving, world
-from tests.survey_texts import choice, label, vector
+from tests.survey_texts import bit, choice, label, vector
 
 
 @pytest.fixture
@@ -261,6 +261,17 @@ def test_a_survey_by_invitation_shows_how_to_print_codes(
     page = operator.get(f"/surveys/{asked.id}")
     check_page(page)
     assert f"deniable invite {asked.name} --count 30 --url http" in page.text
+    assert "People answer in a browser" not in page.text
     assert "curl" not in page.text
     assert "Client(" not in page.text
     assert "would be counted" in tried(operator, asked)
+
+
+def test_the_page_of_a_survey_that_a_link_can_ask_has_the_link(
+    here: World, operator: FlaskClient, asked: PublishedSurvey
+) -> None:
+    """Questions about a whole round need an app."""
+    page = operator.get(f"/surveys/{asked.id}").text
+    assert f'/ask/{asked.name}</code>' in page
+    other = here.publish(until_spring(bit(over="any"), name="other"))
+    assert "People answer in a browser" not in operator.get(f"/surveys/{other.id}").text

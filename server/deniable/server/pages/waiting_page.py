@@ -18,7 +18,7 @@ from flask import Response, jsonify, render_template, request
 from flask.typing import ResponseReturnValue
 
 from deniable.server.http.context import Parts, asked_for, parts, require
-from deniable.server.http.messages import JSON
+from deniable.server.http.messages import ASK_PAGES, JSON
 from deniable.server.http.tokens import invitation_hash, new_invitation
 from deniable.server.intake.admission import admit
 from deniable.server.pages.access import for_operators, pages, refused
@@ -26,6 +26,7 @@ from deniable.server.pages.planner import PlannedQuestion
 from deniable.server.pages.planner_form import read_form
 from deniable.server.results.survey_estimates import shown_reports
 from deniable.server.store import PublishedSurvey, Upload
+from deniable.server.surveys.link_surveys import obstacle
 from deniable.shared.envelope import Envelope, encode_report, json_envelope, parse_envelopes
 from deniable.shared.errors import Refused
 from deniable.shared.privacy.mechanism import kernel_draw
@@ -80,6 +81,13 @@ def reports_so_far(published: PublishedSurvey) -> tuple[int, bool]:
 def invite_command(published: PublishedSurvey, url: str) -> str:
     """Return the command that prints links with invitation codes."""
     return f"deniable invite {published.name} --count 30 --url {url} {parts().store.option}"
+
+
+@blueprint.app_template_global()
+def ask_link(published: PublishedSurvey, url: str) -> str | None:
+    """Return the link at which people answer a survey, or None if an app must ask it."""
+    needs_code = published.survey.by_invitation or obstacle(published.survey)
+    return None if needs_code else f"{url}{ASK_PAGES}{published.name}"
 
 
 @blueprint.app_template_global()
