@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from deniable.server.planning.small_groups import (
 )
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.survey.kinds.base import ShareQuestion
+from tests.server.test_operating import signed_in
+from tests.server.world import world
 
 SURE = final_reading("any-time").confidence
 
@@ -94,3 +97,9 @@ def test_a_plan_states_it_for_shares_of_small_groups_only() -> None:
     assert any("you can tell" in line for line in lines("choice", 300, options=5))
     for words in (lines("bit", 10_000), lines("number", 30, low=0, high=10)):
         assert not any("you can tell" in line for line in words)
+
+
+def test_the_planner_s_page_states_it(tmp_path: Path) -> None:
+    with world(tmp_path / "data") as here:
+        page = signed_in(here, "analyst").get("/plan?kind=bit&epsilon=2&people=30")
+    assert "With 30 people at ε 2 you can tell 25 % from 75 %, but not 30 % from 70 %." in page.text

@@ -272,6 +272,6 @@ def test_the_page_of_a_survey_that_a_link_can_ask_has_the_link(
 ) -> None:
     """Questions about a whole round need an app."""
     page = operator.get(f"/surveys/{asked.id}").text
-    assert f'/ask/{asked.name}</code>' in page
+    assert f"/ask/{asked.name}</code>" in page
     other = here.publish(until_spring(bit(over="any"), name="other"))
     assert "People answer in a browser" not in operator.get(f"/surveys/{other.id}").text
