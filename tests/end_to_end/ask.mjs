@@ -201,6 +201,17 @@ const SCENES = {
     return people;
   },
 
+  /** One survey asks one of several questions; another asks in every round. */
+  async others() {
+    const one = await opened(), weekly = await opened();
+    await one.goto(page(asked.pages.one));
+    await one.evaluate(`document.querySelectorAll('#ask input[value="1"]').forEach((field) => field.click())`);
+    await one.click("#ask .send");
+    await one.until(RESULT);
+    await weekly.goto(page(asked.pages.weekly));
+    return { one: await one.evaluate(DRAW), post: one.posts.map(bytesOf), weekly: await weekly.text() };
+  },
+
   /** Reload, and a second visit in another tab. */
   async again() {
     const place = await context(), tab = await open(place);
@@ -213,7 +224,7 @@ const SCENES = {
     const second = await tab.evaluate(DRAW), other = await open(place);
     await other.goto(page(asked.pages.bit));
     const third = await other.evaluate(DRAW);
-    return { first, second, third, posts, more: tab.posts.length - posts + other.posts.length, found: await looked(other, "answered") };
+    return { page: await other.text(), first, second, third, posts, more: tab.posts.length - posts + other.posts.length, found: await looked(other, "answered") };
   },
 
   async doubleClick() {

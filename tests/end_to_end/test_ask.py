@@ -10,6 +10,7 @@ import json
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,8 +54,10 @@ ANSWERS = {
     "crashed": "1", "how": "2", "some": "7", "pattern": "0", "many": "13", "rating": "4",
     "minutes": "34", "word": "privately",
 }  # fmt: skip
-SCENES = ("people", "again", "doubleClick", "twoTabs", "offline", "left", "keyboard", "kinds",
-          "refusals", "scripts", "elsewhere")  # fmt: skip
+SCENES = (
+    "people", "again", "doubleClick", "twoTabs", "offline", "left", "keyboard", "kinds", "others",
+    "refusals", "scripts", "elsewhere",
+)  # fmt: skip
 PEOPLE = 6
 
 
@@ -78,7 +81,15 @@ def play(url: str, scenes: Sequence[str], profile: Path, **more: object) -> Mapp
         "server": url,
         "scenes": scenes,
         "people": PEOPLE,
-        "pages": {"bit": "late", "left": "left", "kinds": "kinds", "closed": "done", "app": "app"},
+        "pages": {
+            "bit": "late",
+            "left": "left",
+            "kinds": "kinds",
+            "closed": "done",
+            "app": "app",
+            "one": "one",
+            "weekly": "weekly",
+        },
         "answers": ANSWERS,
     }
     script = Path(__file__).with_name("ask.mjs")
@@ -125,6 +136,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     published = {name: publish(data, name, late()) for name in ("late", "left", "done")}
     publish(data, "kinds", KINDS, title="Of every kind")
     publish(data, "app", bit(over="any"), round="month")
+    publish(data, "one", bit() + late(), ask=1)
+    weeks = {"opens": date(2026, 11, 2), "closes": date(2027, 1, 31)}
+    publish(data, "weekly", late("0.5"), round="week", **weeks)
     assert main(["survey", "close", "done", "--data", str(data)]) == 0
     with running_server(data) as server, host(site) as hosted:
         eventually(lambda: requests.get(f"{server.url}/ask/late", timeout=5).status_code == 200)
@@ -280,6 +294,48 @@ def test_every_kind_of_question_is_asked_and_its_draw_shown(played: Played) -> N
     assert kinds["lang"] == "de"
     assert kinds["german"].count("Sie sagten ") == len(ANSWERS)
     assert "Your device" not in kinds["german"]
+
+
+@BROWSER
+def test_of_one_question_of_several_the_page_shows_which_was_sent(played: Played) -> None:
+    others = played.scenes["others"]
+    text, (post,) = others["one"]["text"], others["post"]
+    assert text.count("You said Yes.") == 2
+    assert text.count("Your device picked another question by chance") == 1
+    assert text.count("This was sent:") == 1
+    picked = ("crashed", "Did you come late this week?")[int(post[-4:-2], 16)]
+    shown = text.partition("This was sent:")[0].rpartition("Your device drew")[0]
+    assert shown.rpartition("You said")[0].strip().endswith(picked)
+
+
+@BROWSER
+def test_a_survey_of_several_rounds_states_what_all_of_them_reveal(played: Played) -> None:
+    """The largest suspicion is that of ε 0.5 for one round, and of ε 6.5 for 13 of them."""
+    text = played.scenes["others"]["weekly"]
+    assert "they can be at most 16 % sure after (ε 0.5)." in text
+    assert "This survey asks up to 13 times. That is for each time. For all of them:" in text
+    assert "they can be at most 99 % sure after (ε 6.5)." in text
+
+
+QUESTIONS = {
+    "Who asks, and why?": ("Find out how often people come late.", "Asked by Example Ltd"),
+    "Why can no one know the answer?": (
+        "Your device may change your answer by chance before it sends it",
+        "If someone is 10 % sure before, they can be at most 24 % sure after (ε 1).",
+        "Of 100 people who say yes, about 73 send yes and 27 send no.",
+    ),
+    "What was sent?": ("What was sent", "This was sent: "),
+    "Who sees what?": ("Who sees what", "could see your answer", "your network address"),
+    "Can I answer again, or take it back?": ("This browser has already answered.",),
+}
+
+
+@BROWSER
+@pytest.mark.parametrize("asks", QUESTIONS)
+def test_a_respondent_finds_the_answer_in_the_page_s_own_words(played: Played, asks: str) -> None:
+    """The questions were written down before the page."""
+    text = played.scenes["again"]["page"]
+    assert [words for words in QUESTIONS[asks] if words not in text] == []
 
 
 REFUSALS = {

@@ -296,9 +296,9 @@ class Page {
   #form() {
     const texts = this.#texts, survey = this.#survey;
     const fields = this.#asked.map((asked) => {
-      const { title, unit, labels, ...rest } = /** @type {any} */ (asked);
+      const { unit, labels, ...rest } = /** @type {any} */ (asked);
       const named = {
-        title: this.#words(title) ?? asked.name,
+        title: this.#title(asked),
         unit: this.#words(unit) ?? "",
         labels: this.#words(labels) ?? asked.options,
       };
@@ -322,23 +322,30 @@ class Page {
   /** Return why nobody can know the answer, and who sees what. */
   #explanation() {
     const texts = this.#texts, { epsilon, byInvitation } = this.#survey;
-    const share = Number(beliefAfter(epsilon));
-    const belief = fill(share < 100 ? texts.belief : texts.beyond, {
-      share,
-      epsilon: decimal(epsilon),
-    });
+    const { rounds, labels, keyUntil } = this.#survey;
+    const names = [texts.the_survey, texts.the_round, ...labels.map(({ name }) => name)].join(", ");
+    const until = iso(keyUntil + this.#table.retention_days * DAY);
+    const all = fill(texts.all_rounds, { rounds });
     return [
       make("h2", {}, texts.safe_title),
-      paragraph(`${texts.noise} ${belief}`),
-      picture(Math.min(share, 100), texts),
+      paragraph(`${texts.noise} ${this.#belief(epsilon)}`),
+      picture(Math.min(Number(beliefAfter(epsilon)), 100), texts),
+      ...(rounds > 1 ? [paragraph(`${all} ${this.#belief(epsilon * BigInt(rounds))}`)] : []),
       ...this.#asked.flatMap((asked) => this.#odds(asked)),
       make("h2", {}, texts.leaves_title),
-      paragraph(texts.leaves),
-      paragraph(fill(texts.kept, { days: this.#table.retention_days })),
+      paragraph(fill(texts.leaves, { names })),
+      paragraph(fill(texts.kept, { until })),
       paragraph(texts.trust),
       ...(byInvitation ? [paragraph(texts.invitation)] : []),
       paragraph(fill(texts.checked, this.#entry), { class: "soft id" }),
     ];
+  }
+
+  /** Return what someone can learn who sees reports of this ε. @param {bigint} epsilon */
+  #belief(epsilon) {
+    const share = Number(beliefAfter(epsilon));
+    const form = share < 100 ? this.#texts.belief : this.#texts.beyond;
+    return fill(form, { share, epsilon: decimal(epsilon) });
   }
 
   /** Return how often the true answer is sent. @param {Asked} asked */
@@ -368,7 +375,6 @@ class Page {
         "section",
         { class: "result", tabindex: "-1", "aria-labelledby": "ask-sent" },
         make("h2", { id: "ask-sent" }, texts.sent_title),
-        ...this.#draws(),
         ...(sent ? this.#sentences(sent, isQueued) : [paragraph(texts.unknown_report)]),
         paragraph(state, { role: "status" }),
       ),
@@ -379,41 +385,35 @@ class Page {
     ];
   }
 
-  /** Return the sentences on what was sent. @param {Sent} sent @param {boolean} isQueued */
+  /** Return what was sent about each question, after its draw if that was just made. @param {Sent} sent @param {boolean} isQueued */
   #sentences({ payloads }, isQueued) {
-    const form = isQueued ? this.#texts.sent_later : this.#texts.sent;
-    return this.#parts(payloads.map(unhex)).map(({ asked, payload }) => {
-      const title = this.#asked.length > 1
-        ? `${this.#words(/** @type {any} */ (asked).title) ?? asked.name} `
-        : "";
-      return make("p", { class: "sent" }, title, fill(form, { sent: this.#sent(asked, payload) }));
-    });
-  }
-
-  /** Return the questions of a report, each with its number and payload. @param {Uint8Array[]} payloads */
-  #parts(payloads) {
-    const numbers = this.#survey.asksOne ? [payloads[0][0]] : [...this.#asked.keys()];
-    const start = Number(this.#survey.asksOne);
-    return numbers.map((n, at) => ({ n, asked: this.#asked[n], payload: payloads[start + at] }));
-  }
-
-  /** Return the draws of the report that was just made. */
-  #draws() {
-    if (!this.#drawn) return [];
-    const { answers, places, payloads, rolls } = this.#drawn, texts = this.#texts;
-    const split = rollsOf(rolls, this.#asked, this.#survey.asksOne), parts = this.#parts(payloads);
+    const texts = this.#texts, form = isQueued ? texts.sent_later : texts.sent;
+    const parts = this.#parts(payloads.map(unhex));
     return this.#asked.flatMap((asked, n) => {
-      const said = fill(texts.said, { answer: this.#answer(asked, answers[n]) });
-      const part = parts.find((part) => part.n === n);
-      if (!part) return [paragraph(`${said} ${texts.not_picked}`)];
-      const draw = drawOf(asked, places[n], split[n], part.payload);
-      return this.#draw(said, asked, draw, part.payload);
+      const payload = parts.get(n), several = this.#asked.length > 1;
+      if (!payload && !this.#drawn) return [];
+      return [
+        ...(several ? [paragraph(this.#title(asked), { class: "title", lang: this.#lang })] : []),
+        ...(this.#drawn ? this.#draw(asked, n, payload, this.#drawn) : []),
+        ...(payload
+          ? [paragraph(fill(form, { sent: this.#sent(asked, payload) }), { class: "sent" })]
+          : []),
+      ];
     });
   }
 
-  /** @param {string} said @param {Asked} asked @param {import("./draw.js").Draw} draw @param {Uint8Array} payload */
-  #draw(said, asked, draw, payload) {
-    const texts = this.#texts, sent = this.#sent(asked, payload);
+  /** Return the parts of a report by the numbers of their questions. @param {Uint8Array[]} payloads */
+  #parts(payloads) {
+    if (this.#survey.asksOne) return new Map([[payloads[0][0], payloads[1]]]);
+    return new Map(payloads.map((payload, n) => [n, payload]));
+  }
+
+  /** Return the draw of a question. @param {Asked} asked @param {number} n @param {Uint8Array | undefined} payload @param {Drawn} drawn */
+  #draw(asked, n, payload, { answers, places, rolls }) {
+    const texts = this.#texts, said = fill(texts.said, { answer: this.#answer(asked, answers[n]) });
+    if (!payload) return [paragraph(`${said} ${texts.not_picked}`)];
+    const split = rollsOf(rolls, this.#asked, this.#survey.asksOne);
+    const draw = drawOf(asked, places[n], split[n], payload), sent = this.#sent(asked, payload);
     if ("coin" in draw) {
       const side = draw.coin ? texts.heads : texts.tails;
       return [paragraph(`${said} ${fill(texts.coin, { side, sent })}`)];
@@ -429,6 +429,9 @@ class Page {
       make("details", {}, make("summary", {}, texts.integers), make("dl", {}, ...numbers)),
     ];
   }
+
+  /** @param {Asked} asked */
+  #title = (asked) => this.#words(/** @type {any} */ (asked).title) ?? asked.name;
 
   /** Return an answer in words. @param {Asked} asked @param {unknown} answer */
   #answer(asked, answer) {

@@ -12,7 +12,6 @@ const ENGLISH = {
   bytes: "Only the first {length} bytes count.",
   press: "Send",
   once: "Press once. Your report is stored on this device and then sent. Nobody can take it back.",
-  required: "Answer every question first. Nothing was sent.",
   one_of: "Your device sends the report of one of these questions, and picks it by chance.",
   safe_title: "Why nobody can be sure of your answer",
   noise:
@@ -27,8 +26,11 @@ const ENGLISH = {
   after: "after: at most {share}",
   leaves_title: "Who sees what",
   leaves:
-    "Sent with it: the survey and the round. The server sees your network address while the report arrives, so it can tell that you took part.",
-  kept: "The server deletes the report {days} days after the survey. The counts stay.",
+    "Sent in clear with it: {names}. The server sees your network address while the report arrives, so it can tell that you took part.",
+  the_survey: "the survey",
+  the_round: "the round",
+  all_rounds: "This survey asks up to {rounds} times. That is for each time. For all of them:",
+  kept: "The server deletes the report by {until}. Backups may keep it longer. The counts stay.",
   trust:
     "The party that serves this page's script could see your answer. Its files are listed in the server's public register, so that anyone can check them.",
   invitation:
@@ -61,7 +63,6 @@ const ENGLISH = {
   sending: "Your report is stored on this device and is being sent.",
   answered: "This browser has already answered.",
   unknown_report: "What it sent is no longer known here.",
-  again: "The report of an earlier round was sent again. Nothing new was revealed.",
   results: "How others answer so far",
   early: "This survey opens on {day}.",
   over: "This survey ended on {day}. Nothing was sent.",
@@ -96,7 +97,6 @@ const GERMAN = {
   press: "Senden",
   once:
     "Drücken Sie einmal. Ihre Meldung wird auf diesem Gerät gespeichert und dann gesendet. Niemand kann sie zurücknehmen.",
-  required: "Beantworten Sie zuerst jede Frage. Nichts wurde gesendet.",
   one_of: "Ihr Gerät sendet die Meldung zu einer dieser Fragen und wählt sie zufällig aus.",
   safe_title: "Warum niemand Ihre Antwort sicher wissen kann",
   noise:
@@ -113,8 +113,12 @@ const GERMAN = {
   after: "danach: höchstens {share}",
   leaves_title: "Wer was sieht",
   leaves:
-    "Mitgesendet werden die Umfrage und die Runde. Der Server sieht die Netzadresse, während die Meldung ankommt, und damit, dass Sie teilnehmen.",
-  kept: "Der Server löscht die Meldung {days} Tage nach der Umfrage. Die Zählung bleibt.",
+    "Offen mitgesendet werden: {names}. Der Server sieht die Netzadresse, während die Meldung ankommt, und damit, dass Sie teilnehmen.",
+  the_survey: "die Umfrage",
+  the_round: "die Runde",
+  all_rounds: "Diese Umfrage fragt bis zu {rounds} Mal. Das gilt für jedes Mal. Für alle zusammen:",
+  kept:
+    "Der Server löscht die Meldung bis zum {until}. Sicherungskopien können länger bestehen. Die Zählung bleibt.",
   trust:
     "Wer das Skript dieser Seite ausliefert, könnte Ihre Antwort sehen. Seine Dateien stehen im öffentlichen Register des Servers, damit alle sie prüfen können.",
   invitation:
@@ -147,8 +151,6 @@ const GERMAN = {
   sending: "Ihre Meldung ist auf diesem Gerät gespeichert und wird gesendet.",
   answered: "Dieser Browser hat schon geantwortet.",
   unknown_report: "Was er gesendet hat, ist hier nicht mehr bekannt.",
-  again:
-    "Die Meldung einer früheren Runde wurde noch einmal gesendet. Nichts Neues wurde verraten.",
   results: "Wie andere bisher antworten",
   early: "Diese Umfrage beginnt am {day}.",
   over: "Diese Umfrage endete am {day}. Nichts wurde gesendet.",
