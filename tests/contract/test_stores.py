@@ -285,7 +285,7 @@ def test_a_shared_page_is_read_at_its_path_until_it_expires_or_is_revoked(store:
     first, last = NOON.date(), NOON.date() + timedelta(days=30)
     shares = [
         Share("/shared/a", asked.sequence, "ci", first, last, "week", None, "de"),
-        Share("/shared/b", asked.sequence, "ci", first, last, "", 683, ""),
+        Share("/shared/b", asked.sequence, "ci", first, last, "", 683, "", is_linked=True),
         Share("/shared/c", other.sequence, "ci", first, first, "", None, ""),
     ]
     for share in shares:

@@ -27,7 +27,7 @@ from deniable.simulations.demo.server_process import running_server
 from tests.ask_bundle import BUNDLE, bundled
 from tests.client.scripted import QuietServer, answering
 from tests.command import asked_json
-from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, Files
+from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, ROOT, Files
 from tests.eventually import PATIENCE, eventually
 from tests.node import NODE
 from tests.npm import npm_packages
@@ -114,12 +114,15 @@ def host(folder: Path) -> Iterator[str]:
         yield url
 
 
-EMBEDDED = """<!DOCTYPE html>
-<title>A page of somebody else</title>
-<link rel="stylesheet" href="{server}/ask/ask.css">
-<div id="ask" data-survey="{survey}" data-key="{key}"></div>
-<script type="module" src="{server}/ask/ask.js"></script>
-"""
+def embedded(server: str, survey: str, key: str) -> str:
+    """Return a page with the lines of the manual that embed a survey."""
+    manual = (ROOT / "server/README.md").read_text("utf-8")
+    lines = manual.partition("### Embed it in a page")[2].split("```")[1].removeprefix("html\n")
+    assert len(lines.splitlines()) == 3
+    values = {"https://surveys.example": server, '"ID"': f'"{survey}"', '"KEY"': f'"{key}"'}
+    for placeholder, value in values.items():
+        lines = lines.replace(placeholder, value)
+    return f"<!DOCTYPE html>\n<title>A page of somebody else</title>\n{lines}"
 
 
 class Played(NamedTuple):
@@ -145,9 +148,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
         with open_store(data) as store:
             survey = Catalogue(store).find("late")
         page = export_page(survey, server.url, site)
-        (site / "embedded.html").write_text(
-            EMBEDDED.format(server=server.url, survey=survey.id, key=survey.key)
-        )
+        (site / "embedded.html").write_text(embedded(server.url, survey.id, survey.key), "utf-8")
         elsewhere = {"exported": f"{hosted}/{page.name}", "embedded": f"{hosted}/embedded.html"}
         scenes = play(server.url, SCENES, folder / "profile", elsewhere=elsewhere)
         broken = {name: seen["error"] for name, seen in scenes.items() if "error" in seen}

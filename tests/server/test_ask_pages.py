@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,14 @@ import requests
 
 from deniable.server.analysis import remote_register
 from deniable.server.pages.respondent.hosted_page import export_page
-from deniable.server.store import PublishedSurvey, open_store
+from deniable.server.store import PublishedSurvey, Share, open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.cli.command import main
 from tests.client.scripted import QuietServer, answering
 from tests.command import asked_json, run
 from tests.end_to_end.browser import Files
 from tests.eventually import eventually
+from tests.server.results_data import fill
 from tests.server.surveys import until_spring
 from tests.server.world import NOON, World, serving, world
 from tests.survey_texts import bit
@@ -54,6 +56,17 @@ def test_a_survey_s_page_is_found_by_name_and_id(here: World, asked: PublishedSu
     here.catalogue.close(asked)
     assert here.client.get(f"/ask/{asked.id}.json").json["state"] == "closed"
     assert here.client.get("/ask/late").data in pages, "so that its hash stays in the register"
+
+
+def test_a_page_links_results_only_if_their_author_shares_them_so(here: World) -> None:
+    asked, today = fill(here), NOON.date()
+    days = today, today + timedelta(days=30)
+    here.store.share(Share("/shared/a", asked.sequence, "ann", *days, "", None, ""))
+    assert "results" not in here.client.get(f"/ask/{asked.id}.json").json
+    here.store.share(Share("/shared/b", asked.sequence, "ann", *days, "", None, "", is_linked=True))
+    assert here.client.get(f"/ask/{asked.id}.json").json["results"] == "../shared/b"
+    here.clock.pass_(days=31)
+    assert "results" not in here.client.get(f"/ask/{asked.id}.json").json
 
 
 def test_a_page_carries_a_policy_without_exceptions(here: World, asked: PublishedSurvey) -> None:

@@ -71,6 +71,9 @@ def test_a_shared_page_shows_the_results_of_the_survey_page_to_anyone(here: Worl
     (share,) = here.store.shares()
     assert f"Shared by {share.actor} on 2027-02-10; updated every hour" in words(reply.text)
     assert "CSV" not in reply.text, "which its readers do not have"
+    assert not share.is_linked
+    shared(here, asked, linked="1")
+    assert [one.is_linked for one in here.store.shares()].count(True) == 1
     assert "By default, an app uses" not in reply.text
 
 

@@ -159,6 +159,9 @@ def share_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--language", default="", metavar="TAG", help="show the survey's texts in this language"
     )
+    parser.add_argument(
+        "--linked", action="store_true", help="link to it for people who have answered at /ask/"
+    )
     action = parser.add_mutually_exclusive_group()
     action.add_argument(
         "--list", action="store_true", help="list the survey's shared pages instead"
@@ -196,7 +199,8 @@ def run_share(args: Namespace) -> int:
             shares = [one for one in chosen if store.revoke_share(one.path, COMMAND)]
         elif not args.list:
             number = None if args.round is None else parse_round(published.survey, args.round)
-            shares = [share_results(store, published, COMMAND, now, args.days, args.by, number)]
+            view = args.by, number, args.linked
+            shares = [share_results(store, published, COMMAND, now, args.days, *view)]
     rows = [_row(one, args.device_url) for one in shares]
     done = "revoked" if args.revoke is not None else "until {expires}, by {actor} on {created}"
     lines = [f"{{address}}  {done}".format(**row) for row in rows]
@@ -212,6 +216,7 @@ def _row(share: Share, url: str) -> dict[str, object]:
         "by": share.division,
         "round": share.round,
         "language": share.language,
+        "linked": share.is_linked,
     }
 
 

@@ -93,11 +93,13 @@ class PagePublisher:
     def _publish_ask_pages(self) -> None:
         """Publish the pages that ask, and enter those that are new or have changed."""
         here = self._parts
-        surveys = here.catalogue.surveys()
-        inputs = [(survey.id, survey.closed) for survey in surveys]
+        surveys, today = here.catalogue.surveys(), here.clock.now().date()
+        shares = [one for one in here.store.shares() if one.is_linked and one.expires >= today]
+        results = {one.survey: one.path for one in shares}  # the last to expire
+        inputs = [(one.id, one.closed, results.get(one.sequence)) for one in surveys]
         if inputs == self._asked:
             return
-        pages = ask_pages(surveys)
+        pages = ask_pages(surveys, results)
         for survey, digest in unregistered(pages, here.store.register()).items():
             here.store.register_page(survey, digest)
         here.store.replace_public_pages(ASK_PAGES, pages)

@@ -52,7 +52,7 @@ def share(identifier: str) -> ResponseReturnValue:
         return go(f"/surveys/{published.id}#shares")
     page, division, now = read_page(identifier), form.get("by", ""), here.clock.now()
     days = next((n for n in range(MAX_DAYS + 1) if str(n) == form.get("days")), 0)
-    view = division if division in DIVISIONS else "", page.asked
+    view = division if division in DIVISIONS else "", page.asked, "linked" in form
     try:
         share_results(here.store, page.estimates.published, caller().name, now, days, *view)
     except (Refused, WrongUse) as error:

@@ -165,6 +165,7 @@ CREATE TABLE shares (
     division TEXT NOT NULL,         -- division of the rounds that the page shows; may be empty
     round BIGINT,                   -- the round that the page shows; NULL: the newest
     language TEXT NOT NULL,         -- language of the survey's texts; empty: the default
+    linked BOOLEAN NOT NULL,        -- whether the page that asks the survey links to it
     page {bytes} NOT NULL           -- the page as it is sent; empty until it is published
 ){unnumbered};
 """
@@ -177,7 +178,7 @@ MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
 IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
 SURVEY = "sequence, id, document, signature, key, closed, label_key, epochs"
 ENTRY = "number, event, survey, key, head"
-SHARE = "path, survey, actor, created, expires, division, round, language"
+SHARE = "path, survey, actor, created, expires, division, round, language, linked"
 TOKEN = "hash, role, created, expires, name, used"  # noqa: S105 # columns
 AUDIT = "day, actor, action, subject"
 PATIENCE_SECONDS = 10
@@ -410,7 +411,10 @@ class SqlReader(ABC):
     def shares(self) -> list[Share]:
         rows = self._rows(f"SELECT {SHARE} FROM shares ORDER BY expires, path")
         days = (map(date.fromisoformat, row[3:5]) for row in rows)
-        return [Share._make((*row[:3], *of, *row[5:])) for row, of in zip(rows, days, strict=True)]
+        return [
+            Share._make((*row[:3], *of, *row[5:8], bool(row[8])))
+            for row, of in zip(rows, days, strict=True)
+        ]
 
     def shared_page(self, path: str, today: date) -> bytes | None:
         query = "SELECT page FROM shares WHERE path = ? AND expires >= ?"
@@ -624,7 +628,7 @@ class SqlStore(SqlReader):
 
     def share(self, share: Share) -> None:
         row = (*share[:3], share.created.isoformat(), share.expires.isoformat(), *share[5:])
-        statement = f"INSERT INTO shares ({SHARE}, page) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        statement = f"INSERT INTO shares ({SHARE}, page) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         with self._writing("share a page") as connection:
             connection.execute(statement, (*row, b""))
             self._record_share(connection, share.actor, "shared results", share.survey)

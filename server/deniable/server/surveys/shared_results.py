@@ -23,6 +23,7 @@ def share_results(
     days: int,
     division: str = "",
     number: int | None = None,
+    is_linked: bool = False,
 ) -> Share:
     """Share a view of a survey's results, in the language of its texts, and return it.
 
@@ -45,6 +46,7 @@ def share_results(
         division=division,
         round=number,
         language=survey.language,
+        is_linked=is_linked,
     )
     store.share(share)
     return share

@@ -64,23 +64,28 @@ def file_list(name: str, page: bytes) -> bytes:
     return "".join(lines).encode()
 
 
-def shipped(published: PublishedSurvey, server: str = "") -> bytes:
+def shipped(published: PublishedSurvey, server: str = "", results: str = "") -> bytes:
     """Return the signed survey and its state, for the page's script."""
-    document = published.document.decode()
-    return msgspec.json.encode(
-        Shipped(document, published.signature, published.state, server=server)
-    )
+    document, state = published.document.decode(), published.state
+    return msgspec.json.encode(Shipped(document, published.signature, state, server, results))
 
 
-def ask_pages(surveys: Iterable[PublishedSurvey]) -> dict[str, PublicPage]:
-    """Return everything that intake serves below `/ask/`, by path."""
+def ask_pages(
+    surveys: Iterable[PublishedSurvey], results: Mapping[int, str]
+) -> dict[str, PublicPage]:
+    """Return everything that intake serves below `/ask/`, by path.
+
+    `results` has the paths of shared results that a survey's page links to, by sequence.
+    """
     pages = {NO_ASK_PAGE: PublicPage(HTML, _rendered("ask_missing.html"))}
     for name, body in shared_files().items():
         pages[f"{ASK_PAGES}{name}"] = PublicPage(guess_type(name)[0] or JSON, body)
     for published in surveys:
         path, page = f"{ASK_PAGES}{published.id}", page_of(published)
         pages[path] = PublicPage(HTML, page)
-        pages[f"{path}.json"] = PublicPage(JSON, shipped(published))
+        address = results.get(published.sequence, "")
+        relative = f"..{address}" if address else ""  # intake may be below a path of a proxy
+        pages[f"{path}.json"] = PublicPage(JSON, shipped(published, results=relative))
         pages[f"{path}.sha256"] = PublicPage(LIST_TYPE, file_list(page_file(published), page))
     return pages
 
