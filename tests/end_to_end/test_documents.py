@@ -56,6 +56,7 @@ RUN = {
     ("server/README.md", "Invitations"): ASKED,
     ("server/README.md", "Ask from a notebook"): "tests/server/test_notebook.py",
     ("server/README.md", "Ask an open question"): SHOWN,
+    ("server/README.md", "Embed it in a page"): "tests/end_to_end/test_ask.py",
     ("server/README.md", "Reading results"): "tests/server/test_analysis.py",
     ("server/README.md", "Judging a result"): ALERTS,
     ("server/README.md", "HTTP"): SHOWN,
