@@ -153,6 +153,7 @@ const DRAW = `(() => {
 })()`;
 
 const bytesOf = ({ bytes }) => Buffer.from(bytes, "base64").toString("hex");
+const seenUrls = (tab) => tab.requests.map(({ url }) => url);
 const seen = (tab) => tab.requests.map(({ method, url }) => [method, url]);
 const page = (name) => `${asked.server}/ask/${name}`;
 
@@ -210,6 +211,49 @@ const SCENES = {
     await one.until(RESULT);
     await weekly.goto(page(asked.pages.weekly));
     return { one: await one.evaluate(DRAW), post: one.posts.map(bytesOf), weekly: await weekly.text() };
+  },
+
+  /** By invitation: codes that are good, spent, unknown, damaged, and none; then a reload before the answer. */
+  async invitations() {
+    const seen = {}, codes = asked.codes;
+    const links = { good: codes[0], spent: codes[0], unknown: "a".repeat(26), damaged: "abc", none: "" };
+    for (const [name, code] of Object.entries(links)) {
+      const tab = await opened();
+      await tab.goto(page(asked.pages.invited) + (code && `#${code}`));
+      if (name === "good") seen.before = await tab.evaluate("[location.hash, document.body.innerText]");
+      const asks = await tab.evaluate("!!document.querySelector('#ask form')");
+      if (asks) await tab.respond(1);
+      if (asks) await tab.until("!document.body.innerText.includes('being sent')");
+      const sent = tab.posts.map(({ headers }) => headers.Authorization ?? "");
+      seen[name] = { text: await tab.text(), sent, urls: seenUrls(tab), kept: asks ? await tab.evaluate(KEPT) : null };
+    }
+    const tab = await opened();
+    await tab.goto(`${page(asked.pages.invited)}#${codes[1]}`);
+    await tab.tell("Page.reload");
+    await pause(300);
+    await tab.until(READY);
+    await tab.respond(0);
+    await tab.until("document.body.innerText.includes('has arrived')");
+    const open = await opened();
+    await open.goto(`${page(asked.pages.bit)}#${codes[2]}`);
+    await open.respond(1);
+    return { ...seen, reloaded: tab.posts.length, open: open.posts.map(({ headers }) => headers.Authorization ?? "") };
+  },
+
+  /** The survey's words and the page's, in the browser's languages, and after the switch. */
+  async languages() {
+    const seen = {};
+    for (const [name, wanted] of Object.entries({ german: ["de-AT", "en"], french: ["fr"], spanish: ["es", "de"] })) {
+      const tab = await opened(`Object.defineProperty(Navigator.prototype, "languages", { get: () => ${JSON.stringify(wanted)} })`);
+      await tab.goto(page(asked.pages.languages));
+      const lang = () => tab.evaluate("[document.documentElement.lang, document.querySelector('#ask h1').lang]");
+      seen[name] = [...await lang(), await tab.text()];
+      if (name !== "german") continue;
+      await tab.click(`#ask input[value="1"]`);
+      await tab.evaluate("document.querySelector('nav button[lang=en]').click()");
+      seen.switched = [...await lang(), await tab.text(), await tab.evaluate(`document.querySelector('#ask input[value="1"]').checked`)];
+    }
+    return seen;
   },
 
   /** Reload, and a second visit in another tab. */

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import pytest
 import requests
 
-from deniable.server.pages.respondent.hosted_page import export_page
 from deniable.server.store import open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.cli.command import main
@@ -56,6 +55,7 @@ ANSWERS = {
 }  # fmt: skip
 SCENES = (
     "people", "again", "doubleClick", "twoTabs", "offline", "left", "keyboard", "kinds", "others",
+    "invitations", "languages",
     "refusals", "scripts", "elsewhere",
 )  # fmt: skip
 PEOPLE = 6
@@ -89,6 +89,8 @@ def play(url: str, scenes: Sequence[str], profile: Path, **more: object) -> Mapp
             "app": "app",
             "one": "one",
             "weekly": "weekly",
+            "invited": "invited",
+            "languages": "words",
         },
         "answers": ANSWERS,
     }
@@ -143,14 +145,22 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     weeks = {"opens": date(2026, 11, 2), "closes": date(2027, 1, 31)}
     publish(data, "weekly", late("0.5"), round="week", **weeks)
     assert main(["survey", "close", "done", "--data", str(data)]) == 0
+    published["invited"] = publish(data, "invited", late(), invitation=True)
+    words = {"languages": ["en", "fr", "de"], "title": WORDS}
+    publish(data, "words", question("late", "bit", title=WORDS), **words)
+    invited = asked_json("invite", "invited", "--count", "3", "--data", str(data))
     with running_server(data) as server, host(site) as hosted:
         eventually(lambda: requests.get(f"{server.url}/ask/late", timeout=5).status_code == 200)
         with open_store(data) as store:
             survey = Catalogue(store).find("late")
-        page = export_page(survey, server.url, site)
+        file, to = str(folder / "late.toml"), str(site)
+        exported = asked_json("ask", file, "--data", str(data), "--export", to)
+        page = Path(exported["page"])
+        assert exported["server"] == server.url
         (site / "embedded.html").write_text(embedded(server.url, survey.id, survey.key), "utf-8")
         elsewhere = {"exported": f"{hosted}/{page.name}", "embedded": f"{hosted}/embedded.html"}
-        scenes = play(server.url, SCENES, folder / "profile", elsewhere=elsewhere)
+        codes = [link.partition("#")[2] for link in invited["links"]]
+        scenes = play(server.url, SCENES, folder / "profile", elsewhere=elsewhere, codes=codes)
         broken = {name: seen["error"] for name, seen in scenes.items() if "error" in seen}
         assert broken == {}
         eventually(lambda: reports(data, published["left"]) == 2)
@@ -316,6 +326,45 @@ def test_a_survey_of_several_rounds_states_what_all_of_them_reveal(played: Playe
     assert "they can be at most 16 % sure after (ε 0.5)." in text
     assert "This survey asks up to 13 times. That is for each time. For all of them:" in text
     assert "they can be at most 99 % sure after (ε 6.5)." in text
+
+
+@BROWSER
+def test_an_invitation_counts_once_and_is_sent_only_with_the_report(played: Played) -> None:
+    """The code leaves the address, survives a reload, and goes only to the server."""
+    seen = played.scenes["invitations"]
+    address, text = seen["before"]
+    assert address == ""
+    assert "The person who gave you this code, working together with the server" in text
+    assert "Your report has arrived." in seen["good"]["text"]
+    assert "This invitation was already used. Your report was not" in seen["spent"]["text"]
+    assert "The server does not know this invitation." in seen["unknown"]["text"]
+    for name in ("damaged", "none"):
+        assert "this link has no valid code. Nothing was sent." in seen[name]["text"]
+        assert seen[name]["sent"] == []
+    (sent,) = seen["good"]["sent"]
+    code = sent.removeprefix("Bearer ")
+    assert len(code) == 26
+    assert not any(code in url for url in seen["good"]["urls"])
+    assert code not in json.dumps(seen["good"]["kept"])
+    assert (seen["reloaded"], seen["open"]) == (1, [""])
+    assert played.counted["invited"] == 2
+
+
+WORDS = {"en": "Late this week?", "fr": "En retard ?", "de": "Diese Woche zu spät?"}
+
+
+@BROWSER
+def test_the_page_speaks_the_browser_s_language_as_far_as_it_can(played: Played) -> None:
+    seen = played.scenes["languages"]
+    shown = {name: (own, lang) for name, (own, lang, *_) in seen.items()}
+    assert shown == {
+        "german": ("de", "de"), "switched": ("en", "en"), "french": ("en", "fr"),
+        "spanish": ("de", "de"),
+    }  # fmt: skip
+    for name, (_, lang, text, *_) in seen.items():
+        assert WORDS[lang] in text
+        assert ("Senden" in text) == (shown[name][0] == "de")
+    assert seen["switched"][3] is True, "the chosen answer stays"
 
 
 QUESTIONS = {

@@ -96,7 +96,7 @@ export function describe(id, survey, policy, replaced = {}, wanted = "") {
 }
 
 /** Return the index of the language that is closest to a wanted tag, by the rule of PROTOCOL.md, section 1. @param {string} wanted @param {string[]} languages */
-function closestLanguage(wanted, languages) {
+export function closestLanguage(wanted, languages) {
   const subtags = wanted.toLowerCase().split("-");
   const ranks = languages.map((language) => {
     const own = language.toLowerCase().split("-");

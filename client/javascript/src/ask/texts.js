@@ -1,5 +1,7 @@
 /** The words of the page that asks, in every language of its own interface. The survey's words are in its document. */
 
+import { closestLanguage } from "../description.js";
+
 /** @typedef {typeof ENGLISH} Texts */
 
 const ENGLISH = {
@@ -179,21 +181,9 @@ const GERMAN = {
 /** @type {Record<string, Texts>} */
 export const TEXTS = { en: ENGLISH, de: GERMAN };
 
-/**
- * Return the tag that shares the most leading subtags with one of the wanted tags, the first of them that shares one; otherwise the first.
- * @param {readonly string[]} wanted @param {readonly string[]} offered
- */
+/** Return the closest language to the first wanted tag that has one; otherwise the first. @param {readonly string[]} wanted @param {string[]} offered */
 export function bestTag(wanted, offered) {
-  for (const tag of wanted) {
-    const parts = tag.toLowerCase().split("-");
-    const shared = offered.map((other) => {
-      const own = other.toLowerCase().split("-");
-      const differs = own.findIndex((part, n) => part !== parts[n]);
-      return [differs < 0 ? own.length : differs, -own.length];
-    });
-    const most = shared.map(([same, length]) => 100 * same + length);
-    const best = most.indexOf(Math.max(...most));
-    if (shared[best]?.[0]) return offered[best];
-  }
-  return offered[0];
+  const base = (/** @type {string} */ tag) => tag.toLowerCase().split("-")[0];
+  const known = wanted.find((tag) => offered.some((other) => base(other) === base(tag)));
+  return known === undefined ? offered[0] : offered[closestLanguage(known, offered)];
 }

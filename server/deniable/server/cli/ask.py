@@ -82,6 +82,12 @@ def _ask_arguments(parser: ArgumentParser) -> None:
         help="public address of the server, like https://ask.example.org, if a proxy or a tunnel "
         "forwards to it",
     )
+    parser.add_argument(
+        "--export",
+        type=Path,
+        metavar="DIR",
+        help="write the page's files to DIR, for another host, instead of starting a server",
+    )
     add_publishing(parser)
     add_place(parser, otherwise=FOLDER)
     add_addresses(parser)
@@ -100,7 +106,27 @@ def _ask(args: Namespace) -> int:
     for caveat in caveats:
         print(f"warning: {caveat}", file=sys.stderr)
     running = running_server(args.data) if isinstance(args.data, Path) else None
+    if args.export is not None:
+        return _export(args, published, args.url or (running and running.devices))
     return _serve(args, published) if running is None else _show(args, published, running)
+
+
+def _export(args: Namespace, published: PublishedSurvey, server: str | None) -> int:
+    """Write the page that asks for another host, which sends reports to the server."""
+    from deniable.server.pages.respondent.hosted_page import export_page
+
+    if not server:
+        raise WrongUse("no server is running; name the one that takes the reports: --url https://…")
+    try:
+        page = export_page(published, server, args.export)
+    except OSError as error:
+        raise WrongUse(f"{args.export} cannot be written: {error.strerror}") from None
+    check = f"deniable doctor --page https://HOST/{page.name} --server {server}"
+    lines = [
+        f"wrote {page} and its files; reports go to {server}",
+        f"Put the folder on any static host, and compare it with the register: {check}",
+    ]
+    return show(args, {"page": str(page), "server": server}, lines)
 
 
 def _survey_file(args: Namespace) -> Path:

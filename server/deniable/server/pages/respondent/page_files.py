@@ -48,8 +48,7 @@ def shared_files() -> Mapping[str, bytes]:
 
 def page_of(published: PublishedSurvey) -> bytes:
     """Return the page of a survey as HTML; it does not depend on the survey's state."""
-    facts = {"published": published, "language": getattr(published.survey, "language", "")}
-    return _rendered("ask.html", survey=published.survey, policy=HOSTED_POLICY, **facts)
+    return _rendered("ask.html", published=published, survey=published.survey, policy=HOSTED_POLICY)
 
 
 def page_file(published: PublishedSurvey) -> str:
