@@ -25,6 +25,7 @@ from deniable.server.store.records import Kept
 from deniable.server.store.sqlite import bucket, envelope_rows
 from deniable.server.store.sqlite.backup_file import back_up
 from deniable.server.surveys.catalogue import Catalogue
+from tests.server.order_attack import Adversary
 from tests.server.surveys import DECEMBER, published, survey
 
 INSTALLS, COPIES = 120, 10
@@ -341,6 +342,80 @@ def test_the_position_of_a_large_envelope_reveals_no_time(store: Watched, size: 
     ends = [(one[::-1], other[::-1]) for one, other in installs]
     assert max_links(store.data, installs) < TOO_MANY
     assert max_links(store.data, ends) < TOO_MANY
+
+
+SIZES = {4: 24, 6: 16, 12: 8, 120: 2}  # number of installs, and of trials
+
+
+def seen(tmp_path: Path, installs: int, size: int, trials: int) -> Adversary:
+    """Let each install send a report of this size to two surveys, alone; show all files."""
+    adversary = Adversary()
+    for trial in range(trials):
+        folder = tmp_path / f"{installs}-{trial}"
+        with SqliteStore.create(folder) as store:
+            surveys = [published(store, survey(name=name)) for name in ("one", "other")]
+            arrived = crowd(1_000 * installs + trial, installs)
+            for asked, identifier in (
+                (a, i) for one in arrived for a, i in zip(surveys, one, strict=True)
+            ):
+                with store.transaction() as transaction:
+                    transaction.insert([Upload(asked, DECEMBER, identifier, 1, bytes(size))])
+                store.forget_order()
+            back_up(folder, folder / "backup")
+            adversary.see(folder, [*zip(*arrived, strict=True)])
+    return adversary
+
+
+@pytest.mark.parametrize(
+    ("installs", "size"),
+    [
+        *((installs, size) for installs in (4, 6, 12) for size in (1, 460, 1_000, 3_000)),
+        (120, 1),
+        (120, 460),
+        pytest.param(10_000, 1, marks=pytest.mark.long),
+    ],
+)
+def test_an_adversary_with_every_trace_is_at_chance(
+    tmp_path: Path, installs: int, size: int
+) -> None:
+    """No trace orders or links more pairs than chance explains: a false alarm in 1e9 tests."""
+    adversary = seen(tmp_path, installs, size, SIZES.get(installs, 1))
+    assert not adversary.wins(), adversary.best()
+
+
+@pytest.mark.parametrize("size", [1_000, 3_000])
+def test_pages_order_few_pairs_of_many_large_reports_and_link_none(
+    tmp_path: Path, size: int
+) -> None:
+    """SQLite adds pages at the end of the file as it grows. DEPLOYING.md states what this shows."""
+    adversary = seen(tmp_path, 120, size, 2)
+    _, _, share = adversary.best("order")
+    assert abs(share - 0.5) < 0.2
+    assert not adversary.wins("links"), adversary.best("links")
+
+
+INDEXED = """
+CREATE TABLE envelopes (number INTEGER PRIMARY KEY, survey, id, payload);
+CREATE UNIQUE INDEX bucket ON envelopes (survey, id);
+"""
+
+
+@pytest.mark.parametrize("installs", [4, 6, 12])
+def test_the_adversary_orders_and_links_ids_in_an_index(tmp_path: Path, installs: int) -> None:
+    """The rows are in the order of a hash, and their payloads are outside the page."""
+    adversary, chance = Adversary(), random.Random(installs)
+    for trial in range(SIZES[installs]):
+        arrived, data = crowd(trial, installs), tmp_path / f"{trial}"
+        data.mkdir()
+        with closing(sqlite3.connect(data / "one.sqlite3", isolation_level=None)) as connection:
+            connection.execute("PRAGMA page_size = 1024")
+            connection.executescript(INDEXED)
+            for side, identifier in ((s, i) for one in arrived for s, i in enumerate(one)):
+                row = chance.getrandbits(62), side, identifier, bytes(900)
+                connection.execute("INSERT INTO envelopes VALUES (?, ?, ?, ?)", row)
+        adversary.see(data, [*zip(*arrived, strict=True)])
+    for aim in ("order", "links"):
+        assert adversary.wins(aim), adversary.best(aim)
 
 
 @pytest.mark.parametrize("seed", range(5))

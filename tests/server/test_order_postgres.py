@@ -19,6 +19,7 @@ from deniable.server.store.postgres.postgres_database import ENVELOPES
 from deniable.server.store.postgres.postgres_store import PostgresStore
 from deniable.server.store.postgres.scrub import settle
 from tests.eventually import eventually
+from tests.server.order_attack import Adversary
 from tests.server.postgres import Cluster
 from tests.server.surveys import published, survey
 from tests.server.test_order import TOO_MANY, Install, crowd, max_links, upload
@@ -72,11 +73,14 @@ class Attacked:
                 yield target
 
     def files(self) -> list[Path]:
-        """Return the files of the database, and the log of the whole cluster."""
+        """Return the files of the database."""
+        return [*self.base().iterdir()]
+
+    def base(self) -> Path:
         with psycopg.connect(self.database.url) as connection:
             query = "SELECT oid FROM pg_database WHERE datname = current_database()"
             ((number,),) = connection.execute(query).fetchall()
-        return [*(self.cluster.data / "base" / str(number)).iterdir()]
+        return self.cluster.data / "base" / str(number)
 
     def log(self) -> Path:
         """Return all segments of the write-ahead log, joined."""
@@ -111,6 +115,29 @@ def test_no_copy_of_the_database_links_two_surveys(
         attacked.settle()
     assert attacked.links(installs) < TOO_MANY
     assert all(attacked.has(identifier) for install in installs for identifier in install)
+
+
+@pytest.mark.parametrize(
+    ("installs", "trials"),
+    [(12, 8), *(pytest.param(*sizes, marks=pytest.mark.long) for sizes in ((4, 24), (6, 16)))],
+)
+def test_an_adversary_orders_and_links_only_unsettled_reports(
+    attacked: Attacked, installs: int, trials: int
+) -> None:
+    """Each trial has surveys of its own, and settles. The adversary sees all files."""
+    arrived = [crowd(100 * installs + trial, installs) for trial in range(trials)]
+    before, after = Adversary(), Adversary()
+    for trial, installs_of_trial in enumerate(arrived):
+        attacked.surveys = [published(attacked.store, survey(name=f"{s}-{trial}")) for s in "ab"]
+        attacked.send(installs_of_trial)
+        attacked.cluster.say("CHECKPOINT")
+        before.see(attacked.base(), [*zip(*installs_of_trial, strict=True)])
+        attacked.settle()
+    attacked.cluster.say("CHECKPOINT")
+    for installs_of_trial in arrived:
+        after.see(attacked.base(), [*zip(*installs_of_trial, strict=True)])
+    assert before.wins("order"), before.best("order")
+    assert not after.wins(), after.best()
 
 
 def test_the_attack_links_unsettled_reports(attacked: Attacked) -> None:

@@ -10,12 +10,15 @@ envelope by
 and then by the payloads. A bucket that outgrows its size is split by the next bit of its ids, so
 the set of buckets depends only on the stored envelopes. No bucket is empty.
 
-An envelope that is too large for a bucket is stored separately, in parts of equal size. SQLite
-would put a row that is larger than a page at the end of its file, in the order of arrival.
+The payload of an envelope that is too large for a bucket is stored separately, in parts of equal
+size. In the bucket, its place is taken by its length (u32), and the length of that has a mark. A
+row that is larger than a page would be at the end of SQLite's file, in the order of arrival. Parts
+are in no index, because the entries of an index's page are in the order of arrival too: the number
+of a part's row is a hash.
 
 The place of a bucket is the middle of its range of ids: their common prefix, followed by a one bit.
-Places sort as ids do. A large envelope has the place whose range contains only its id. The places
-of its second and later parts end with the number of the part (u16).
+Places sort as ids do. The place of a part is that of a bucket with only this id, followed by the
+number of the part (u16).
 """
 
 from __future__ import annotations
@@ -34,14 +37,31 @@ PART_BYTES = 2
 BITS = 8 * PLACE_BYTES
 _ROWS = struct.Struct("<H")
 _HEAD = struct.Struct(f"<{ID_BYTES}sHI")
-MAX_PAYLOAD_BYTES = SIZE - _ROWS.size - _HEAD.size  # larger envelopes are stored separately
+MAX_PAYLOAD_BYTES = SIZE - _ROWS.size - _HEAD.size  # larger payloads are stored separately
+SEPARATE = 2**31  # mark in the length of a payload that is stored separately
+_LENGTH = struct.Struct("<I")
 
 EMPTY = bytes(SIZE)  # never stored
 
 
+class Separate(bytes):
+    """Length of a payload that is stored separately, as a bucket holds it."""
+
+    @property
+    def length(self) -> int:
+        return int(_LENGTH.unpack(self)[0])
+
+
+def entry_of(envelope: Kept) -> Kept:
+    """Return the envelope as a bucket holds it."""
+    if len(envelope.payload) <= MAX_PAYLOAD_BYTES:
+        return envelope
+    return envelope._replace(payload=Separate(_LENGTH.pack(len(envelope.payload))))
+
+
 def pack(envelopes: Sequence[Kept]) -> bytes:
     """Pack envelopes, given in the order of their ids, into a bucket."""
-    heads = (_HEAD.pack(kept.id, kept.reports - 1, len(kept.payload)) for kept in envelopes)
+    heads = map(_head, envelopes)
     payloads = (kept.payload for kept in envelopes)
     return b"".join((_ROWS.pack(len(envelopes)), *heads, *payloads)).ljust(SIZE, b"\0")
 
@@ -56,7 +76,8 @@ def with_one_more(bucket: bytes, envelope: Kept) -> bytes | None:
     index = bisect_left(range(number), envelope.id, key=lambda row: _id_at(heads, row))
     if index < number and _id_at(heads, index) == envelope.id:
         return bucket
-    lengths = [length for _, _, length in _HEAD.iter_unpack(bucket[_ROWS.size : body])]
+    heads_of_all = _HEAD.iter_unpack(bucket[_ROWS.size : body])
+    lengths = [length & ~SEPARATE for _, _, length in heads_of_all]
     end = body + sum(lengths)
     if end + _HEAD.size + len(envelope.payload) > SIZE:
         return None
@@ -64,12 +85,17 @@ def with_one_more(bucket: bytes, envelope: Kept) -> bytes | None:
     parts = (
         _ROWS.pack(number + 1),
         bucket[_ROWS.size : head_at],
-        _HEAD.pack(envelope.id, envelope.reports - 1, len(envelope.payload)),
+        _head(envelope),
         bucket[head_at:payload_at],
         envelope.payload,
         bucket[payload_at:end],
     )
     return b"".join(parts).ljust(SIZE, b"\0")
+
+
+def _head(envelope: Kept) -> bytes:
+    mark = SEPARATE if isinstance(envelope.payload, Separate) else 0
+    return _HEAD.pack(envelope.id, envelope.reports - 1, len(envelope.payload) | mark)
 
 
 def _id_at(heads: bytes, index: int) -> bytes:
@@ -85,9 +111,10 @@ def rows(bucket: bytes) -> int:
 def unpack(bucket: bytes) -> list[Kept]:
     start = _ROWS.size + rows(bucket) * _HEAD.size
     envelopes = []
-    for identifier, more, length in _HEAD.iter_unpack(bucket[_ROWS.size : start]):
-        envelopes.append(Kept(identifier, more + 1, bucket[start : start + length]))
-        start += length
+    for identifier, more, marked in _HEAD.iter_unpack(bucket[_ROWS.size : start]):
+        kind, end = Separate if marked & SEPARATE else bytes, start + (marked & ~SEPARATE)
+        envelopes.append(Kept(identifier, more + 1, kind(bucket[start:end])))
+        start = end
     return envelopes
 
 
@@ -115,24 +142,17 @@ def last_id(place: int) -> bytes:
     return ((place | (_unit(place) - 1)) >> 8).to_bytes(ID_BYTES, "big")
 
 
-def own_place(identifier: bytes) -> bytes:
-    """Return the place, in stored form, whose range contains only this id."""
-    return identifier + b"\x80"
+def part_places(identifier: bytes, length: int) -> Iterator[bytes]:
+    """Yield the places, in stored form, of the parts of a payload of this length."""
+    for number in range(-(-length // PART)):
+        yield identifier + b"\x80" + number.to_bytes(PART_BYTES, "big")
 
 
 def parts(envelope: Kept) -> Iterator[tuple[bytes, bytes]]:
-    """Split a large envelope into parts, and yield (stored place, part)."""
-    content, place = pack([envelope]), own_place(envelope.id)
-    for number, start in enumerate(range(0, len(content), PART)):
-        part = content[start : start + PART].ljust(PART, b"\0")
-        yield place + (number.to_bytes(PART_BYTES, "big") if number else b""), part
-
-
-def part_count(first: bytes) -> int:
-    """Return the number of an envelope's parts, as its first part states it."""
-    _, _, length = _HEAD.unpack_from(first, _ROWS.size)
-    missing = _ROWS.size + _HEAD.size + int(length) - len(first)
-    return 1 + max(0, -(-missing // PART))
+    """Split a large payload into parts, and yield (stored place, part)."""
+    starts = range(0, len(envelope.payload), PART)
+    contents = (envelope.payload[start : start + PART].ljust(PART, b"\0") for start in starts)
+    yield from zip(part_places(envelope.id, len(envelope.payload)), contents, strict=True)
 
 
 def place_between(identifier: bytes, neighbours: Iterable[int]) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from operator import attrgetter
 from typing import Any
@@ -14,9 +15,12 @@ from deniable.server.store.records import Kept, Purged, Round, digest_of
 from deniable.server.store.sqlite import bucket
 
 Row = tuple[int | bytes, ...]
-AFTER_PARTS = b"\xff" * (bucket.PART_BYTES + 1)  # sorts after the number of any part
 DAMAGED = "envelopes in the store are damaged"
 LOST = f"{DAMAGED}; restore a backup"
+
+MAX_BUCKETS_PER_READ = 64
+MAX_BYTES_PER_READ = 2**20  # of payloads; a single one may have as many
+MAX_TRIES = 1_000  # of numbers for one place
 
 # The neighbours of an id. If the id has a bucket, it is one of them.
 FIND = """
@@ -30,44 +34,31 @@ KEEP = """
 INSERT INTO envelopes VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (number) DO UPDATE SET rows = excluded.rows, digest = excluded.digest
 """
-ANY = "SELECT 1 FROM envelopes WHERE survey = ? AND round = ? AND kind = ?"
-ALONE = "SELECT 1 FROM envelopes WHERE survey = ? AND round = ? AND kind = 1 AND place = ?"
-REST = """
-SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind > 1 AND place > ? AND place < ?
-ORDER BY place
-"""
-# Only first parts are counted; `rows` is NULL for later parts and for rows with a damaged place.
-SOME = """
-SELECT number, CASE WHEN kind <= 1 THEN rows END FROM envelopes
-WHERE survey = ? AND round = ? LIMIT ?
-"""
 NEXT = """
-SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 0 AND place > :after
-UNION ALL
-SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 1 AND place > :after
-ORDER BY place LIMIT :most
+SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind = 0 AND place > ?
+ORDER BY place LIMIT ?
 """
+ROUNDS = "SELECT DISTINCT round FROM envelopes WHERE survey = ? AND kind = 0"
+SOME = "SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind = 0 LIMIT ?"
+SWEEP = "DELETE FROM envelopes WHERE survey = ? AND round = ?"  # reads the whole table
 DROP = "DELETE FROM envelopes WHERE number = ?"
+ROW = "SELECT * FROM envelopes WHERE number = ?"
 TAKEN = "SELECT 1 FROM envelopes WHERE number = ?"
 
 
 def keep_envelopes(driver: sqlite3.Connection, of: Round, arrived: Sequence[Kept]) -> set[bytes]:
     """Store envelopes, given in the order of their ids, and return the ids of the new ones."""
-    large = [envelope for envelope in arrived if len(envelope.payload) > bucket.MAX_PAYLOAD_BYTES]
-    small = [envelope for envelope in arrived if len(envelope.payload) <= bucket.MAX_PAYLOAD_BYTES]
-    if driver.execute(ANY, (*of, 1)).fetchone():
-        small = [envelope for envelope in small if not _is_alone(driver, of, envelope.id)]
-    new = _keep_in_buckets(driver, of, small)
-    return new | _keep_alone(driver, of, large) if large else new
+    entries = [bucket.entry_of(envelope) for envelope in arrived]
+    new = _keep_in_buckets(driver, of, entries)
+    for envelope, entry in zip(arrived, entries, strict=True):
+        if entry is not envelope and envelope.id in new:
+            _keep_parts(driver, of, envelope)
+    return new
 
 
 def stored_ids(driver: sqlite3.Connection, of: Round, identifiers: Iterable[bytes]) -> set[bytes]:
     """Return those ids of a round whose envelopes are stored."""
-    return {
-        identifier
-        for identifier in identifiers
-        if _is_alone(driver, of, identifier) or _is_in_bucket(driver, of, identifier)
-    }
+    return {id_ for id_ in identifiers if _is_in_bucket(driver, of, id_)}
 
 
 def _keep_in_buckets(driver: sqlite3.Connection, of: Round, arrived: Sequence[Kept]) -> set[bytes]:
@@ -90,38 +81,50 @@ def _keep_in_buckets(driver: sqlite3.Connection, of: Round, arrived: Sequence[Ke
 
 
 def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: int) -> Purged:
-    """Delete up to `most` rows of the rounds' envelopes."""
-    rows: list[tuple[int, object]] = []
+    """Delete envelopes of the rounds, in about this many rows."""
+    envelopes = deleted = 0
     for of in rounds:
-        if len(rows) == most:
-            break
-        rows += driver.execute(SOME, (*of, most - len(rows)))
-    if rows:
-        driver.executemany(DROP, [(number,) for number, _ in rows])
-    buckets = [packed for _, packed in rows if isinstance(packed, bytes) and len(packed) > 1]
-    return Purged(sum(map(bucket.rows, buckets)), len(rows))
+        for row in driver.execute(SOME, (*of, most)).fetchall():
+            if deleted >= most:
+                return Purged(envelopes, deleted)
+            try:
+                entries = bucket.unpack(whole(row))
+                numbers = [row[0], *_part_numbers(driver, of, entries)]
+            except Damaged:  # the parts that it names are not known
+                deleted += driver.execute(SWEEP, of).rowcount
+                break
+            driver.executemany(DROP, [(number,) for number in numbers])
+            envelopes, deleted = envelopes + len(entries), deleted + len(numbers)
+    return Purged(envelopes, deleted)
 
 
-def next_buckets(
-    driver: sqlite3.Connection, of: Round, after: bytes, most: int
-) -> tuple[bytes, list[Kept]]:
-    """Return the envelopes of the next buckets after a place, and the last bucket's place."""
-    asked = {"s": of[0], "r": of[1], "after": after, "most": most}
-    rows = driver.execute(NEXT, asked).fetchall()
-    kept = [envelope for row in rows for envelope in unpacked(driver, row)]
-    return (rows[-1][3] if rows else after), kept
+def delete_survey(driver: sqlite3.Connection, survey: int) -> None:
+    """Delete all envelopes of a survey."""
+    rounds = [(survey, number) for (number,) in driver.execute(ROUNDS, (survey,)).fetchall()]
+    while delete_envelopes(driver, rounds, MAX_BUCKETS_PER_READ).rows:
+        pass
 
 
-def unpacked(driver: sqlite3.Connection, row: Sequence[Any]) -> list[Kept]:
-    """Return the envelopes of a bucket, or the large envelope whose first part this row is."""
-    _, survey, number, place, rows, _, kind = row  # Any: columns of many types
-    content = [whole(row)]
-    if kind == 1 and (parts := bucket.part_count(rows)) > 1:
-        rest = driver.execute(REST, (survey, number, place, place + AFTER_PARTS)).fetchall()
-        content += map(whole, rest)
-        if len(content) != parts:
-            raise Damaged(DAMAGED)
-    return bucket.unpack(b"".join(content))
+def next_envelopes(
+    driver: sqlite3.Connection, of: Round, place: bytes, last: bytes
+) -> tuple[tuple[bytes, bytes], list[Kept]]:
+    """Return the next envelopes after a bucket's place and an id, and their last place and id."""
+    kept, size = list[Kept](), 0
+    for row in driver.execute(NEXT, (*of, place, MAX_BUCKETS_PER_READ)).fetchall():
+        for entry in bucket.unpack(whole(row)):
+            if entry.id > last:
+                if size >= MAX_BYTES_PER_READ:
+                    return (place, last), kept
+                kept.append(_with_payload(driver, of, entry))
+                last, size = entry.id, size + len(kept[-1].payload)
+        place = row[3]
+    return (place, last), kept
+
+
+def unpacked(driver: sqlite3.Connection, row: Sequence[Any]) -> Iterator[Kept]:
+    """Yield the envelopes of a bucket; raise Damaged if any of them cannot be read."""
+    for entry in bucket.unpack(whole(row)):
+        yield _with_payload(driver, (row[1], row[2]), entry)
 
 
 def whole(row: Sequence[Any]) -> bytes:
@@ -132,27 +135,43 @@ def whole(row: Sequence[Any]) -> bytes:
     return bytes(rows)
 
 
-def _keep_alone(driver: sqlite3.Connection, of: Round, arrived: Sequence[Kept]) -> set[bytes]:
-    """Store large envelopes, except those whose ids are already stored."""
-    new = [envelope for envelope in arrived if not _is_alone(driver, of, envelope.id)]
-    if driver.execute(ANY, (*of, 0)).fetchone():
-        new = [envelope for envelope in new if not _is_in_bucket(driver, of, envelope.id)]
+def _with_payload(driver: sqlite3.Connection, of: Round, entry: Kept) -> Kept:
+    """Return the envelope of a bucket's entry, with a payload that is stored separately."""
+    if not isinstance(entry.payload, bucket.Separate):
+        return entry
+    length = entry.payload.length
+    rows = map(partial(_part, driver, of), bucket.part_places(entry.id, length))
+    return entry._replace(payload=b"".join(map(whole, rows))[:length])
+
+
+def _part(driver: sqlite3.Connection, of: Round, place: bytes) -> Sequence[Any]:
+    """Return the row of a part. An earlier row with the same hash may have been deleted."""
+    for tries in range(MAX_TRIES):
+        row = driver.execute(ROW, (_number(of, place, tries),)).fetchone()
+        if row is not None and tuple(row[1:4]) == (*of, place):
+            found: Sequence[Any] = row  # Any: columns of many types
+            return found
+    raise Damaged(DAMAGED)
+
+
+def _part_numbers(driver: sqlite3.Connection, of: Round, entries: Iterable[Kept]) -> Iterator[int]:
+    for entry in entries:
+        if isinstance(entry.payload, bucket.Separate):
+            places = bucket.part_places(entry.id, entry.payload.length)
+            yield from (row[0] for row in map(partial(_part, driver, of), places))
+
+
+def _keep_parts(driver: sqlite3.Connection, of: Round, envelope: Kept) -> None:
     rows: dict[int, Row] = {}
-    for envelope in new:
-        for place, part in bucket.parts(envelope):
-            number = _free_number(driver, of, place, rows)
-            rows[number] = _row(number, of, place, part)
+    for place, part in bucket.parts(envelope):
+        number = _free_number(driver, of, place, rows)
+        rows[number] = _row(number, of, place, part)
     driver.executemany(KEEP, [rows[number] for number in sorted(rows)])
-    return {envelope.id for envelope in new}
-
-
-def _is_alone(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
-    return driver.execute(ALONE, (*of, bucket.own_place(identifier))).fetchone() is not None
 
 
 def _is_in_bucket(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
     _, _, rows = _bucket(driver, of, identifier)
-    return any(envelope.id == identifier for envelope in bucket.unpack(rows))
+    return any(entry.id == identifier for entry in bucket.unpack(rows))
 
 
 def _bucket(

@@ -36,7 +36,7 @@ from deniable.server.store.sqlite.sqlite_database import (
 )
 from deniable.server.store.sqlite.write_connection import HERE
 
-OF_ROUND = "SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind <= 1"
+OF_ROUND = "SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind = 0"
 RECORDED_LOSS = "at earlier starts, acknowledged reports were missing: {:,} in all"
 TABLE_NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 
@@ -75,7 +75,8 @@ class Inspection:
 
     def rounds(self) -> list[tuple[int, int]]:
         """Return the rounds that have envelopes, each with its survey's sequence."""
-        return self._driver.execute("SELECT DISTINCT survey, round FROM envelopes").fetchall()
+        query = "SELECT DISTINCT survey, round FROM envelopes WHERE kind = 0"
+        return self._driver.execute(query).fetchall()
 
     def envelopes(self, survey: int, number: int) -> Iterator[Kept]:
         """Yield a round's envelopes; raise Damaged if any of them cannot be read."""
@@ -130,8 +131,9 @@ def check_rows(driver: sqlite3.Connection) -> int:
         checked_tally(row)
     reports = sum(checked_tally(row).reports for row in rows)
     for row in driver.execute("SELECT * FROM envelopes"):
-        if row[-1] in (0, 1):  # a bucket, or the first part of a large envelope
-            unpacked(driver, row)
-        else:
+        if row[-1]:  # a part of a large envelope
             whole(row)
+        else:
+            for _ in unpacked(driver, row):
+                pass
     return reports

@@ -33,12 +33,12 @@ CREATE TABLE envelopes (
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
     round BIGINT NOT NULL,          -- the round of the reports
     place BLOB NOT NULL,            -- the middle of the range of ids that the bucket covers
-    rows BLOB NOT NULL,             -- the bucket: reports, and ids so that a retry counts once
+    rows BLOB NOT NULL,             -- reports, and ids so that a retry counts once; or a part
     digest BLOB NOT NULL,           -- of the columns before it, to detect damage
-    kind INTEGER NOT NULL           -- 0: bucket, 1: first part of a large envelope, 2...: the rest
-        GENERATED ALWAYS AS (max(length(place), {PLACE_BYTES - 1}) - {PLACE_BYTES - 1}) VIRTUAL
+    kind INTEGER NOT NULL           -- 0: bucket, 1: part of a large envelope
+        GENERATED ALWAYS AS (length(place) > {PLACE_BYTES}) VIRTUAL
 );
-CREATE UNIQUE INDEX bucket ON envelopes (survey, round, kind, place);
+CREATE UNIQUE INDEX bucket ON envelopes (survey, round, place) WHERE kind = 0;
 """
 TYPES = {
     "sequence": "INTEGER PRIMARY KEY AUTOINCREMENT",

@@ -12,7 +12,11 @@ from typing import Self
 
 from deniable.server.store.records import Kept, Purged, Unsettled, rounds_to_purge
 from deniable.server.store.sql_store import ConnectionPool, SqlStore
-from deniable.server.store.sqlite.envelope_rows import delete_envelopes, next_buckets
+from deniable.server.store.sqlite.envelope_rows import (
+    delete_envelopes,
+    delete_survey,
+    next_envelopes,
+)
 from deniable.server.store.sqlite.sqlite_database import (
     FILE,
     check_database,
@@ -25,7 +29,7 @@ from deniable.server.store.sqlite.write_connection import SqliteTransaction, Wri
 from deniable.shared.errors import StoreUnusable
 
 MAX_READERS = 32
-BUCKETS_PER_READ = 64  # few, because a single large envelope may have 1 MiB
+BUCKETS = "(SELECT survey, round FROM envelopes WHERE kind = 0)"
 MIN_FREE_BYTES = 64 * 2**20  # with less free space, the disk counts as full
 
 
@@ -67,22 +71,22 @@ class SqliteStore(SqlStore):
 
     def delete_survey(self, sequence: int) -> None:
         with self._writing("delete a survey") as driver:
-            driver.execute("DELETE FROM envelopes WHERE survey = ?", (sequence,))
+            delete_survey(driver, sequence)
             self._delete_survey(driver, sequence)
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
         """Yield envelopes from short reads: a long read would keep the log from being emptied."""
-        after = b""
+        after = b"", b""
         while True:
             with self._reading(reports=True) as driver:
-                after, kept = next_buckets(driver, (sequence, number), after, BUCKETS_PER_READ)
+                after, kept = next_envelopes(driver, (sequence, number), *after)
             if not kept:
                 return
             yield from kept
 
     def purge(self, most: int) -> Purged:
         with self._writing("purge envelopes") as driver:
-            return delete_envelopes(driver, rounds_to_purge(driver, ["envelopes"]), most)
+            return delete_envelopes(driver, rounds_to_purge(driver, [BUCKETS]), most)
 
     def forget_order(self) -> bool:
         return self._writer.empty_log()
