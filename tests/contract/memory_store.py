@@ -51,6 +51,7 @@ class Contents:
     """Complete contents of the store."""
 
     rows: dict[int, SurveyRow] = field(default_factory=dict)
+    closings: dict[int, datetime] = field(default_factory=dict)
     published: int = 0
     entries: list[RegisterEntry] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
@@ -151,6 +152,9 @@ class MemoryReader:
 
     def epochs(self) -> Mapping[int, tuple[Epoch, ...]]:
         return {key: row.epochs for key, row in self._now.rows.items() if row.epochs}
+
+    def closings(self) -> dict[int, datetime]:
+        return self._now.closings
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
         return self._now.entries[after : None if most is None else after + most]
@@ -319,11 +323,12 @@ class MemoryStore(MemoryReader):
                 now.note("published", row, by)
         return identifier
 
-    def close_survey(self, sequence: int, day: date, by: str = COMMAND) -> None:
+    def close_survey(self, sequence: int, moment: datetime, by: str = COMMAND) -> None:
         with self._changed() as now:
             row = now.rows.get(sequence)
             if row and not row.closed:
-                now.rows[sequence] = replace(row, closed=day)
+                now.rows[sequence] = replace(row, closed=moment.date())
+                now.closings[sequence] = moment
                 now.note("closed", row, by)
 
     def reconcile(self, sequence: int, epochs: Sequence[Epoch], by: str = COMMAND) -> None:

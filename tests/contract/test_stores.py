@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -167,12 +167,13 @@ def test_surveys_keep_their_order_and_the_mark_changes_with_new_ones(store: Stor
     assert store.surveys_mark() == marks[-1]
     assert [row.id for row in store.surveys()] == [survey.id for survey in asked]
     assert [row.id for row in store.surveys(asked[0].sequence)] == [asked[1].id]
-    store.close_survey(asked[1].sequence, date(2026, 12, 9))
-    store.close_survey(asked[1].sequence, date(2026, 12, 10))
+    store.close_survey(asked[1].sequence, datetime(2026, 12, 9, tzinfo=UTC))
+    store.close_survey(asked[1].sequence, datetime(2026, 12, 10, tzinfo=UTC))
     assert [*store.survey_states().items()] == [
         (asked[0].sequence, None), (asked[1].sequence, date(2026, 12, 9))
     ]  # fmt: skip
     assert [row.closed for row in store.surveys()] == [None, date(2026, 12, 9)]
+    assert store.closings() == {asked[1].sequence: datetime(2026, 12, 9, tzinfo=UTC)}
     marks.append(store.surveys_mark())
     assert len(set(marks)) == 3
 
@@ -223,8 +224,8 @@ def test_tokens_have_distinct_names_and_the_day_of_their_last_use(store: Store) 
 def test_every_change_enters_the_audit_log_with_actor_and_day_only(store: Store) -> None:
     """A second change of the same kind on the same day adds nothing, so no order is stored."""
     asked = published(store, survey())
-    store.close_survey(asked.sequence, NOON.date(), "ci")
-    store.close_survey(asked.sequence, NOON.date(), "late")  # changes nothing
+    store.close_survey(asked.sequence, NOON, "ci")
+    store.close_survey(asked.sequence, NOON, "late")  # changes nothing
     store.add_token("secret", "app", NOON, NOON + timedelta(days=1), "relay", "ci")
     store.revoke_token(store.tokens()[0].id, "ci")
     store.retire_key(asked.key)
@@ -258,7 +259,7 @@ def test_only_one_caller_changes_the_state_of_an_alert(store: Store) -> None:
     assert not store.change_alert(sequence, "crashed > 5 %", "ceased", "holds")
     assert store.change_alert(sequence, "crashed > 5 %", "holds", "ceased")
     assert store.alert_states() == {(sequence, "crashed > 5 %"): "ceased"}
-    store.close_survey(sequence, NOON.date())
+    store.close_survey(sequence, NOON)
     store.delete_survey(sequence)
     assert store.alert_states() == {}
 
@@ -274,7 +275,7 @@ def test_annotations_are_stored_once_and_deleted_with_their_survey(store: Store)
     assert not store.remove_annotation(asked.sequence, late)
     assert store.annotations(asked.sequence) == [early]
     assert store.annotations(other.sequence) == [late]
-    store.close_survey(other.sequence, date(2026, 12, 9))
+    store.close_survey(other.sequence, datetime(2026, 12, 9, tzinfo=UTC))
     store.delete_survey(other.sequence)
     assert store.annotations(other.sequence) == []
     assert store.annotations(asked.sequence) == [early]

@@ -94,7 +94,7 @@ def place(tmp_path: Path) -> Place:
     """Store rounds that were final before the survey was closed: their intervals have one look."""
     with world(tmp_path / "data", NOW) as here:
         asked = fill(here, until_spring(looks="once"))
-        here.store.close_survey(asked.sequence, date(2027, 5, 30))
+        here.store.close_survey(asked.sequence, datetime(2027, 5, 30, tzinfo=UTC))
         here.catalogue.refresh()
         asked = here.catalogue.find(asked.id)
         results = survey_results(asked, here.store.tallies(asked.sequence), NOW)
@@ -284,7 +284,7 @@ def test_silence_of_a_survey_that_should_have_reports_is_announced(here: World) 
     assert node.check() == []
     here.clock.pass_(days=2)
     assert node.check() == [("silence", "began", today + 3)]
-    here.store.close_survey(asked.sequence, NOW.date())
+    here.store.close_survey(asked.sequence, NOW)
     here.clock.pass_(days=9)
     assert node.check() == []
 

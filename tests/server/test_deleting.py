@@ -125,7 +125,7 @@ def test_a_running_server_accepts_no_more_reports_for_a_deleted_survey(place: Pl
     with world(place) as here:
         gone, stays = here.publish(survey(name="gone")), here.publish(survey(name="stays"))
         assert sent(here, gone, 1) == (1, [])
-        here.store.close_survey(gone.sequence, NOON.date())
+        here.store.close_survey(gone.sequence, NOON)
         delete(here.store, gone)
         here.clock.pass_(seconds=1)
         assert sent(here, gone, 2) == (0, ["unknown-survey"])

@@ -41,7 +41,7 @@ def test_every_event_is_stored_once_and_in_order(place: Place) -> None:
         published(store, survey(name="one"))
         store.register_page(one.id, "ab" * 32)
         for _ in range(2):
-            store.close_survey(one.sequence, NOON.date())
+            store.close_survey(one.sequence, NOON)
         store.delete_survey(one.sequence)
         store.delete_survey(one.sequence)
         entries = store.register()
@@ -192,7 +192,7 @@ def test_a_deleted_survey_leaves_every_catalogue(place: Place) -> None:
         one, two = (published(store, survey(name=name)) for name in ("one", "two"))
         catalogue = Catalogue(store)
         store.delete_survey(one.sequence)
-        store.close_survey(two.sequence, NOON.date())
+        store.close_survey(two.sequence, NOON)
         three = published(store, survey(name="three"))
         catalogue.refresh()
         assert [(survey.id, survey.state) for survey in catalogue.surveys()] == [

@@ -123,7 +123,7 @@ def test_results_show_one_snapshot_of_the_store(
         result = read(*args)
         add_round(here.store, published, 684, [[150, 0]])
         here.store.annotate(published.sequence, parse_annotation("2027-01-15", "Release 3"))
-        here.store.close_survey(published.sequence, NOW.date())
+        here.store.close_survey(published.sequence, NOW)
         return result
 
     with monkeypatch.context() as patched:

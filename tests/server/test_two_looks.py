@@ -26,6 +26,7 @@ from deniable.server.store import (
     create_store,
 )
 from deniable.server.store.records import SETTLING
+from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.cli.command import main
 from deniable.shared.survey.document import LOOKS
 from tests import survey_texts as texts
@@ -244,9 +245,11 @@ def test_rounds_are_unfinished_until_the_end_of_their_grace(tmp_path: Path) -> N
             assert asked.unfinished(moment) == range(oldest, asked.survey.last_round + 1)
         assert asked.unfinished(datetime(2020, 1, 1, tzinfo=UTC))[0] == asked.survey.first_round
         assert not asked.unfinished(datetime(2030, 1, 1, tzinfo=UTC))
-        closed = here.catalogue.close(asked)
-        assert closed.unfinished(clock.now()), "another node may not have noticed"
-        assert not closed.unfinished(clock.now() + SETTLING)
+        here.catalogue.close(asked)
+        for catalogue in (here.catalogue, Catalogue(here.store, clock)):  # running, or restarted
+            closed = catalogue.find(asked.id)
+            assert closed.unfinished(clock.now()), "another node may not have noticed"
+            assert not closed.unfinished(clock.now() + SETTLING)
 
 
 def widths(document: Results) -> dict[str, float]:
@@ -329,7 +332,7 @@ def test_a_restarted_server_still_knows_when_a_survey_was_closed(here: World) ->
     here.catalogue.close(asked)
     day = here.clock.now().date()
     here.clock.pass_(days=5)
-    here.store.close_survey(asked.sequence, here.clock.now().date())
+    here.store.close_survey(asked.sequence, here.clock.now())
     assert here.store.survey_states() == {asked.sequence: day}
     (row,) = here.store.surveys()
     assert row.closed == day

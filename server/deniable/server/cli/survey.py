@@ -413,7 +413,7 @@ def delete(store: Store, published: PublishedSurvey) -> bool:
     """
     from deniable.server.intake.upkeep import purge_sealed
 
-    store.close_survey(published.sequence, today_in_utc())
+    store.close_survey(published.sequence, datetime.now(UTC))
     store.seal(published.sequence, store.unsealed_rounds().get(published.sequence, ()))
     purge_sealed(store)
     store.delete_survey(published.sequence)

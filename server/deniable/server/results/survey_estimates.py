@@ -588,7 +588,7 @@ def stored_estimates(
     with store.snapshot() as reader:
         closed = reader.survey_states().get(sequence, published.closed)
         if closed != published.closed:
-            published = replace(published, closed=closed, noticed=now)
+            published = replace(published, closed=closed, closing=reader.closings().get(sequence))
         stored = selection.stored_range(published.survey)
         tallies, arrived = shown_tallies(reader, published, now, *stored)
         annotations, crowds = reader.annotations(sequence), reader.crowds(sequence)

@@ -99,6 +99,9 @@ class StoreReader(Protocol):
     def epochs(self) -> Mapping[int, tuple[Epoch, ...]]:
         """Return the epochs of surveys that have any, by the survey's sequence."""
 
+    def closings(self) -> Mapping[int, datetime]:
+        """Return when the surveys were closed that were closed last, by their sequence."""
+
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
         """Return at most `most` of the register's entries after this number, in order."""
 
@@ -194,7 +197,7 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     def publish(self, document: bytes, signature: str, key: str, by: str = COMMAND) -> str:
         """Store a verified survey, and return its id. Publishing it again changes nothing."""
 
-    def close_survey(self, sequence: int, day: date, by: str = COMMAND) -> None: ...
+    def close_survey(self, sequence: int, now: datetime, by: str = COMMAND) -> None: ...
 
     def reconcile(self, sequence: int, epochs: Sequence[Epoch], by: str = COMMAND) -> None:
         """Replace the epochs of a survey's rounds."""

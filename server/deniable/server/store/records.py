@@ -119,7 +119,7 @@ class PublishedSurvey(SurveyRow):
 
     _: KW_ONLY
     survey: Survey
-    noticed: datetime | None = field(default=None, compare=False)  # when this process saw the close
+    closing: datetime | None = field(default=None, compare=False)  # when it was closed, if recently
 
     @property
     def name(self) -> str:
@@ -145,7 +145,7 @@ class PublishedSurvey(SurveyRow):
         first = survey.round_of((now - timedelta(days=survey.grace_days)).date())
         first = min(max(survey.first_round, first), survey.last_round)
         first += now >= survey.taken_until(first)
-        is_settled = self.closed and (self.noticed is None or now >= self.noticed)
+        is_settled = self.closed and (self.closing is None or now >= self.closing)
         return range(first, first if is_settled else survey.last_round + 1)
 
     def round_state(self, number: int, now: datetime) -> RoundState:

@@ -28,6 +28,7 @@ from deniable.server.store.records import (
     PUT,
     PUT_RELEASED,
     ROW,
+    SETTLING,
     TOTAL,
     Annotation,
     AuditEntry,
@@ -174,6 +175,7 @@ OF_SURVEY = (
     "invitations",
 )  # fmt: skip
 DAY = "day"  # key of `about`
+CLOSINGS = "closings"  # key of `about`: seconds since 1970 by survey, of the last closings
 MAX_ROUND = 2**32 - 1  # the greatest number in an envelope
 IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIMIT 1"
 SURVEY = "sequence, id, document, signature, key, closed, label_key, epochs"
@@ -331,6 +333,10 @@ class SqlReader(ABC):
     def epochs(self) -> Mapping[int, tuple[Epoch, ...]]:
         rows = self._rows("SELECT sequence, epochs FROM surveys WHERE epochs <> '[]'")
         return {sequence: _epochs(epochs) for sequence, epochs in rows}
+
+    def closings(self) -> Mapping[int, datetime]:
+        with self._reading() as connection:
+            return _closings(connection)
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
         query = f"SELECT {ENTRY} FROM register WHERE number > ? ORDER BY number"
@@ -497,12 +503,17 @@ class SqlStore(SqlReader):
                 self._add_entry(connection, "published", identifier, key, by)
         return identifier
 
-    def close_survey(self, sequence: int, day: date, by: str = COMMAND) -> None:
+    def close_survey(self, sequence: int, now: datetime, by: str = COMMAND) -> None:
         statement = "UPDATE surveys SET closed = ? WHERE sequence = ? AND closed IS NULL"
         with self._writing("close a survey") as connection:
-            rows = connection.execute(f"{statement} RETURNING id, key", (day.isoformat(), sequence))
+            row = now.astimezone(UTC).date().isoformat(), sequence
+            rows = connection.execute(f"{statement} RETURNING id, key", row)
             for identifier, key in rows.fetchall():
                 self._add_entry(connection, "closed", identifier, key, by)
+                since = now - 2 * SETTLING
+                recent = {n: at for n, at in _closings(connection).items() if at > since}
+                moments = {n: at.timestamp() for n, at in (recent | {sequence: now}).items()}
+                note(connection, CLOSINGS, json.dumps(moments))
 
     def reconcile(self, sequence: int, epochs: Sequence[Epoch], by: str = COMMAND) -> None:
         statement = "UPDATE surveys SET epochs = ? WHERE sequence = ? RETURNING id, key"
@@ -749,6 +760,11 @@ def noted(connection: Connection, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def _closings(connection: Connection) -> dict[int, datetime]:
+    moments = json.loads(noted(connection, CLOSINGS) or "{}")
+    return {int(sequence): _moment(moment) for sequence, moment in moments.items()}
+
+
 def note(connection: Connection, key: str, value: str) -> None:
     statement = (
         "INSERT INTO about (key, value) VALUES (?, ?) "
@@ -782,5 +798,5 @@ def _day(text: str | None) -> date | None:
     return None if text is None else date.fromisoformat(text)
 
 
-def _moment(seconds: int) -> datetime:
+def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)

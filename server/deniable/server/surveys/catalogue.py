@@ -175,7 +175,7 @@ class Catalogue:
 
     def close(self, published: PublishedSurvey, by: str = COMMAND) -> PublishedSurvey:
         """Close a survey permanently, so that its reports are refused from now on."""
-        self._store.close_survey(published.sequence, self._clock.now().date(), by)
+        self._store.close_survey(published.sequence, self._clock.now(), by)
         self.refresh()
         return self._contents.by_id[published.id]
 
@@ -256,13 +256,14 @@ class Catalogue:
                 log.error(DAMAGED, error)
                 damaged[row.sequence] = row.id, str(error)
         closed, epochs = self._store.survey_states(), self._store.epochs()
+        closings = self._store.closings()
         surveys = [
             published
-            if published.closed == day
-            else replace(published, closed=day, noticed=self._clock.now())
+            if (published.closed, published.closing) == (day, closing)
+            else replace(published, closed=day, closing=closing)
             for row in read
             if row.sequence in closed
-            for day in [closed[row.sequence]]
+            for day, closing in [(closed[row.sequence], closings.get(row.sequence))]
             for listed in [epochs.get(row.sequence, ())]
             for published in [row if row.epochs == listed else replace(row, epochs=listed)]
         ]
