@@ -131,6 +131,8 @@ def test_a_limit_of_bytes_leaves_out_longer_reports(pages: FlaskClient) -> None:
         ("people=0", "people", "1 to 1,000,000,000,000 people"),
         ("error=0", "error", "a number above 0"),
         ("error=1e999", "error", "Enter a number"),
+        ("error=1e-300", "error", "at least a millionth"),
+        ("error=1e-7", "error", "at least a millionth"),
         ("kind=choice&options=1", "options", "2 to 65,536"),
         ("kind=choice&options=99999999999", "options", "2 to 65,536"),
         ("kind=number&low=3&high=3", "high", "must be above low"),

@@ -115,7 +115,7 @@ def _run(args: Namespace) -> int:
     forecast = plan(
         question,
         None if people is None else check_count("people", people),
-        None if error is None else check_error(error),
+        None if error is None else check_error(error, KINDS[args.kind].error_unit(question)),
         args.bytes,
         check_count("values", args.values),
         None if args.share is None else check_share(args.kind, amount("share", args.share)),

@@ -139,7 +139,7 @@ def read_form(typed: Mapping[str, str], fixed: Asked | None = None, looks: str =
         people = form.read("people", lambda text: check_count("people", _count(text)))
         form.people = people or round(form.slid("people") or DEFAULT_PEOPLE)
     if form.by_error:
-        error = form.read("error", lambda text: check_error(_number(text)))
+        error = form.read("error", lambda text: check_error(_number(text), form.range))
         share = form.slid("error") or DEFAULT_ERROR
         form.error = error or float(f"{share * form.range:.10g}")
     return form

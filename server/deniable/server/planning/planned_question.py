@@ -17,6 +17,7 @@ from deniable.shared.survey.questions import parse_question
 from deniable.shared.survey.reader import Reader
 
 MAX_PEOPLE = 10**12
+MIN_ERROR = 1e-6  # as a share of the range
 
 
 class WrongField(WrongUse):
@@ -53,9 +54,12 @@ def check_count(field: str, count: int) -> int:
     return count
 
 
-def check_error(error: float) -> float:
+def check_error(error: float, span: float) -> float:
+    """Check a margin of error of a question whose range has this length."""
     if not (error > 0 and math.isfinite(error)):
         raise WrongField("error", f"the error must be a number above 0, got {error}")
+    if error < MIN_ERROR * span:
+        raise WrongField("error", "the error must be at least a millionth of the question's range")
     return error
 
 
