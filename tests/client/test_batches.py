@@ -426,6 +426,26 @@ def test_a_process_that_ends_sends_its_own_reports_of_one_survey(
     assert [len(parse_envelopes(post.body)) for post in server.posts] == [1]
 
 
+@pytest.mark.parametrize("end", ["close", "exit"])
+def test_a_process_with_a_folder_sends_only_one_survey_at_its_end(
+    server: Counting, client_of: MakeClient, tmp_path: Path, end: str
+) -> None:
+    """The reports of the other survey wait for their own moments, and a flush still sends them."""
+    publish(server, "one", "two")
+    options = {"server": server.url, "token": TOKEN, "send_within": 3600.0}
+    client = client_of(state=tmp_path / "state", **options)
+    answer_all(client, 10, "one", "two")
+    if end == "close":
+        client.close()
+    else:
+        uploader._exit_hook()
+    (body,) = [parse_envelopes(post.body) for post in server.posts]
+    assert (len(body), len({envelope.survey for envelope in body})) == (10, 1)
+    assert fates(client, 10) == {("accepted", ""): 10, ("waiting", ""): 10}
+    assert client.flush(PATIENCE) == 0
+    assert fates(client, 10) == {("accepted", ""): 20}
+
+
 @in_a_database
 @pytest.mark.parametrize("token", [TOKEN, None])
 def test_a_flush_sends_no_report_of_another_process(

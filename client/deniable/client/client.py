@@ -259,7 +259,7 @@ class Client(Person):
     def close(self) -> None:
         """Flush for at most a second and end the background thread. Unsent reports stay on disk.
 
-        With a database and an app token, only reports of one survey and round leave early.
+        With an app token, only reports of one survey and round leave early.
         """
         self._flush_within(CLOSE_SECONDS, ending=True)
         self._uploader.stop(CLOSE_SECONDS if lock_wait_of_call().rest else 0.0)  # or it waits, too

@@ -141,8 +141,9 @@ class Uploader(ForkAware):
         deadline = self._monotonic() + min(timeout, threading.TIMEOUT_MAX / 2)
         self._state.write_postponed()
         with self._state.transaction(durable=False) as db:
-            own = self._hurry_own(db, ending) if self._state.is_shared else []
-            newest = 0 if self._state.is_shared else outbox.newest(db)
+            some = self._state.is_shared or (ending and self._batches is not None)
+            own = self._hurry_some(db, ending) if some else []
+            newest = 0 if some else outbox.newest(db)
         self._hurry(newest, bool(own or newest))
         try:
             return self._wait(newest, own, deadline)
@@ -161,13 +162,14 @@ class Uploader(ForkAware):
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout)
 
-    def _hurry_own(self, db: Transaction, ending: bool) -> list[int]:
-        """Make the envelopes that this process has queued due, and return their numbers.
+    def _hurry_some(self, db: Transaction, ending: bool) -> list[int]:
+        """Make envelopes due, and return their numbers: those that this process has queued.
 
-        At the end of a process, only those of one survey and round: in two bodies that arrive
-        together, the server could link one person's surveys. Other processes send the rest.
+        At the end of a process with batches, only those of one survey and round: in two bodies that
+        arrive together, the server could link one person's surveys. The rest waits for its moment.
         """
-        rows = outbox.still_waiting(db, self._server, [*self._state.queued])
+        queued = [*self._state.queued] if self._state.is_shared else outbox.oldest(db, self._server)
+        rows = outbox.still_waiting(db, self._server, queued)
         if ending and self._batches:
             rows = [row for row in rows if row[1:] == rows[0][1:]]
         numbers = [number for number, *_ in rows]

@@ -174,6 +174,12 @@ def newest(db: Transaction) -> int:
     return int(db.execute("SELECT coalesce(max(number), 0) FROM outbox").fetchone()[0])
 
 
+def oldest(db: Transaction, server: str) -> list[int]:
+    """Return the numbers of the envelopes that have waited longest for this server."""
+    query = "SELECT number FROM outbox WHERE server = ? ORDER BY due LIMIT ?"
+    return [number for (number,) in db.execute(query, (server, MAX_CANDIDATES)).fetchall()]
+
+
 def still_waiting(
     db: Transaction, server: str, numbers: Sequence[int]
 ) -> list[tuple[int, str, int]]:
