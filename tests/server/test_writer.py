@@ -46,6 +46,8 @@ class Faulty(SqliteStore):
     faults: list[Exception]
     gate: threading.Event | None = None
     held = False
+    clock: Hands | None = None
+    took = timedelta()  # by the clock, for each transaction
 
     @contextmanager
     def transaction(self, *, later: bool = False) -> Iterator[SqliteTransaction]:
@@ -54,6 +56,8 @@ class Faulty(SqliteStore):
             self.gate.wait(PATIENCE)
         with super().transaction(later=later) as transaction:
             yield transaction
+            if self.clock is not None:
+                self.clock.time += self.took
             if self.faults:
                 raise self.faults.pop(0)
 
@@ -128,14 +132,18 @@ def test_many_requests_share_one_commit(store: Faulty) -> None:
     assert counted(store, asked) == [50, *expected_cells(asked.survey, range(50))]
 
 
-@pytest.mark.parametrize(("seconds", "commits"), [(PATIENCE, 3), (0.0, 5)])
-def test_a_group_waits_for_the_number_of_requests_of_the_previous_group(
-    store: Faulty, monkeypatch: pytest.MonkeyPatch, seconds: float, commits: int
+@pytest.mark.parametrize(
+    ("seconds", "took", "commits"), [(PATIENCE, 0.0, 3), (0.0, PATIENCE, 3), (0.0, 0.0, 5)]
+)
+def test_a_group_waits_for_as_many_requests_as_the_last_one_or_as_long_as_a_commit_takes(
+    store: Faulty, monkeypatch: pytest.MonkeyPatch, seconds: float, took: float, commits: int
 ) -> None:
     """One request is sent alone, then three together, and then three one by one."""
     monkeypatch.setattr(writing, "GATHER_SECONDS", seconds)
+    monkeypatch.setattr(writing, "MAX_GATHER_SECONDS", PATIENCE)
     asked, taken = published(store, survey()), list[float]()
-    with writer_of(store) as writer, ThreadPoolExecutor(7) as pool:
+    store.clock, store.took = Hands(), timedelta(seconds=took * writing.COMMITS_AVERAGED)
+    with writer_of(store, store.clock) as writer, ThreadPoolExecutor(7) as pool:
         writer.observe_commit = taken.append
         answers = [hold(store, writer, pool, upload(asked, 0))]
         answers += [pool.submit(writer.write, [upload(asked, n)]) for n in (1, 2, 3)]
@@ -144,7 +152,7 @@ def test_a_group_waits_for_the_number_of_requests_of_the_previous_group(
         eventually(lambda: len(taken) == 2, "they are written")
         for number in (4, 5, 6):
             answers.append(pool.submit(writer.write, [upload(asked, number)]))
-            waits = seconds > 0 and number < 6
+            waits = seconds + took > 0 and number < 6
             eventually(
                 lambda: writer.waiting if waits else answers[-1].done(),  # noqa: B023
                 "it waits for the others, or is written",
@@ -241,7 +249,7 @@ def test_the_queue_is_bounded_in_bytes(store: Faulty, monkeypatch: pytest.Monkey
 def test_the_limits_equal_those_in_the_documents() -> None:
     assert (writing.MAX_REQUESTS, writing.MAX_UPLOADS) == (1_024, 16_384)
     assert (writing.MAX_WAITING, writing.MAX_WAITING_BYTES) == (4_096, 64 * 2**20)
-    assert writing.GATHER_SECONDS == 0.0005
+    assert (writing.GATHER_SECONDS, writing.MAX_GATHER_SECONDS) == (0.0005, 0.02)
 
 
 @pytest.mark.parametrize("limit", ["MAX_REQUESTS", "MAX_UPLOADS"])

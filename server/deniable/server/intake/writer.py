@@ -2,8 +2,9 @@
 
 Group commit: while one transaction is written to disk, the next uploads gather, so up to 1,024
 requests share the cost of a sync. Clients that were answered together tend to send their next
-requests in quick succession. Each group therefore waits briefly until it has as many requests as
-the last group.
+requests in quick succession. Each group therefore waits until it has as many requests as the last
+group, but no longer than a commit takes: with several nodes, commits take longer, and each node
+gets fewer requests at a time.
 
 An upload is acknowledged only when it is on disk. If that is uncertain, the answer is
 `Unavailable`, and the client retries.
@@ -36,7 +37,9 @@ MAX_REQUESTS = 1_024  # in one transaction
 MAX_UPLOADS = 16_384  # in one transaction, not counting its last request
 MAX_WAITING = 4_096  # requests in the queue
 MAX_WAITING_BYTES = 64 * 2**20
-GATHER_SECONDS = 0.0005  # longest wait for as many requests as the last group had
+GATHER_SECONDS = 0.0005  # wait for as many requests as the last group had, or as commits take
+MAX_GATHER_SECONDS = 0.02
+COMMITS_AVERAGED = 8
 
 log = logging.getLogger("deniable.server")
 
@@ -66,6 +69,7 @@ class Writer:
         self._waiting_bytes = 0
         self._wanted = 1  # number of requests that wakes the thread
         self._last = 1  # number of requests in the last group
+        self._commit_seconds = 0.0  # average of the last commits
         self._state: Literal["new", "running", "stopping", "ended"] = "new"
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self.observe_commit: Callable[[float], None] = lambda _seconds: None
@@ -154,7 +158,7 @@ class Writer:
                 self._ready.wait(patience)
             if 0 < len(self._waiting) < self._last and self._state == "running":
                 self._wanted = self._last
-                self._ready.wait(GATHER_SECONDS)
+                self._ready.wait(max(GATHER_SECONDS, min(self._commit_seconds, MAX_GATHER_SECONDS)))
                 self._wanted = 1
             group: list[_Request] = []
             uploads = 0
@@ -186,7 +190,9 @@ class Writer:
             log.exception("a group of %d uploads was not written", len(uploads))
             self._refuse(group)
             return False
-        self.observe_commit(self._clock.seconds() - begin)
+        seconds = self._clock.seconds() - begin
+        self._commit_seconds += (seconds - self._commit_seconds) / COMMITS_AVERAGED
+        self.observe_commit(seconds)
         self._upkeep.note_committed(uploads)
         for request in group:
             request.settle(list(islice(outcomes, len(request.uploads))))
