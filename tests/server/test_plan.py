@@ -12,7 +12,7 @@ import pytest
 from deniable.server.planning import forecast
 from deniable.server.planning.planned_question import read
 from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import KClosest, mechanisms
+from deniable.shared.privacy.mechanisms import KClosest, KRandomizedResponse, mechanisms
 from deniable.shared.survey.document import LOOKS
 from deniable.shared.survey.questions import question_document
 from tests.command import run
@@ -219,26 +219,42 @@ def test_the_planned_question_equals_the_published_one() -> None:
     assert (question["mechanism"], question["grid"]) == ("optimal-table", 16)
 
 
-def test_the_command_prints_a_table_and_five_sentences() -> None:
+def test_the_command_prints_a_table_and_six_sentences() -> None:
     asked = "--kind number --epsilon 1 --error 0.02"
     found, done = planned(asked, "any-time"), run("plan", *asked.split())
     lines = done.stdout.splitlines()
     assert lines[1].split()[0] == "optimal-table"
-    assert len(lines) == len(mechanisms("number")) + 11
+    assert len(lines) == len(mechanisms("number")) + 12
     enough, worth = found["people"], found["worth_asked_openly"]
     evenly = "(95 %) if answers are spread evenly"
-    assert f"{enough:,} people give ± 0.0200 {evenly}; for ± 0.0100 you need " in lines[-5]
+    assert f"{enough:,} people give ± 0.0200 {evenly}; for ± 0.0100 you need " in lines[-6]
     assert found["people_needed"] == pytest.approx(4 * enough, rel=0.01)
     both = run("plan", *asked.split(), "--people", "1000").stdout.splitlines()
-    assert f"for ± 0.02 you need {enough:,}." in both[-5]
+    assert f"for ± 0.02 you need {enough:,}." in both[-6]
     early = found["people_needed_until_final"]
-    assert f"For ± 0.0100 before the round is final, you need {early:,} people." in lines[-4]
-    assert f"their answers are worth about {worth:,} asked openly." in lines[-3]
+    assert f"For ± 0.0100 before the round is final, you need {early:,} people." in lines[-5]
+    assert f"their answers are worth about {worth:,} asked openly." in lines[-4]
+    assert "If 1 % of the reports are forged" in lines[-3]
     assert f"Installs needed for {enough:,} answers in each round: " in lines[-1]
     assert lines[-2] == (
         'In each round this asks for the last answer (over = "last"). Count only '
         "people whose app runs again after the round, within its grace period."
     )
+
+
+@pytest.mark.parametrize("options", [2, 20, 300])
+def test_a_plan_states_what_a_hundredth_of_forged_reports_can_do(options: int) -> None:
+    """The worst forger names one option in each report. 20 options: 5 % become 30 % or more."""
+    mechanism = KRandomizedResponse(Epsilon("0.5"), options)
+    asked = {"kind": "choice", "options": options, "epsilon": "0.5"}
+    words = (f"--{name} {value}" for name, value in asked.items())
+    found = planned(" ".join((*words, "--mechanism k-randomized-response --people 1000")), "once")
+    keep, lie = mechanism.keep / 2**64, mechanism.lie / 2**64
+    honest = 0.05 * keep + 0.95 * lie  # rate of reports that name an option of 5 %
+    shift = (0.99 * honest + 0.01 - honest) / (keep - lie)
+    most = min(1, 0.01 * (1 - lie) / (keep - lie))
+    assert min(1, shift) <= found["shift_by_forgery"] == pytest.approx(most)
+    assert options < 20 or shift > 0.25
 
 
 def test_a_plan_names_the_part_of_a_round_that_was_chosen() -> None:

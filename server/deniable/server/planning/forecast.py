@@ -113,6 +113,7 @@ ADD_OR_DELETE, REPLACE_ONE = 1, 2  # total change of the counts of options by on
 FINE = 2**20  # steps
 MAX_SHUFFLED_PEOPLE = 10**9  # with more people, ε₀ is even larger
 MAX_PEOPLE_SEARCHED = 10**13
+FORGED_SHARE = 0.01
 EVENLY = {
     "mean": "if answers are spread evenly",
     "coordinate": "if all directions are equally common",
@@ -237,6 +238,7 @@ def plan(
         "people_needed_by_value": values * by_value.people_for(wanted),
         "installs_for": enough,
         "installs": installs_needed(question.epsilon.billionths, enough),
+        "shift_by_forgery": min(1.0, FORGED_SHARE * mechanism.leverage) * question.span,
         "limit_ratio": None if least is None else mechanism.n_variance() / least,
         "worth_asked_openly": round(expected.worth(count)),
         "margin_asked_openly": expected.margin_asked_openly(count),
@@ -321,7 +323,8 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
         f"Asked openly, they would give {openly}: their answers are worth about "
         f"{forecast['worth_asked_openly']:,} asked openly."
     )
-    lines = [deniably, shown, asked_openly, _counted(forecast["over"])]
+    forged = _forged(margin(forecast["shift_by_forgery"]))
+    lines = [deniably, shown, asked_openly, forged, _counted(forecast["over"])]
     if "told_apart" in forecast:
         pair = forecast["told_apart"]
         lines.insert(1, told_apart_sentence(people, forecast["epsilon"], pair))
@@ -333,6 +336,14 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
             f"you need {forecast['people_needed_by_value']:,} people."
         )
     return lines
+
+
+def _forged(shift: str) -> str:
+    return (
+        f"If {100 * FORGED_SHARE:g} % of the reports are forged by someone who knows the survey, "
+        f"these alone can move a result by {shift}, and the server may not notice it. App tokens "
+        "and --limit make forging harder."
+    )
 
 
 def _counted(over: Over) -> str:
