@@ -54,6 +54,7 @@ RUN = {
     ("server/README.md", "Begin"): SHOWN,
     ("server/README.md", "Ask by link"): ASKED,
     ("server/README.md", "Invitations"): ASKED,
+    ("server/README.md", "Ask in several languages"): "tests/shared/test_languages.py",
     ("server/README.md", "Ask from a notebook"): "tests/server/test_notebook.py",
     ("server/README.md", "Ask an open question"): SHOWN,
     ("server/README.md", "Embed it in a page"): "tests/end_to_end/test_ask.py",
