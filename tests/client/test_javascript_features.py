@@ -926,3 +926,18 @@ def test_a_code_is_not_sent_for_a_survey_that_needs_none(script: Script, run: Ru
     assert [
         name for post in script.posts for name, _ in post.headers if name == "Authorization"
     ] == []
+
+
+@pytest.mark.parametrize("hook", ["() => { throw new Error(); }", "() => new Promise(() => {})"])
+def test_a_report_is_done_whatever_the_app_does_with_the_reply(
+    script: Script, run: Run, hook: str
+) -> None:
+    daily(script)
+    lines = run(f"""
+        client = made({{ settled: {hook} }});
+        await client.consent(true);
+        tell(await answer({{ crashed: true }}));
+        for (let n = 0; n < 3; n++) tell(await client.flush(1));
+    """)
+    assert lines == ["queued", 0, 0, 0]
+    assert len(script.posts) == 1

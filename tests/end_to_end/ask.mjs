@@ -346,6 +346,53 @@ const SCENES = {
     return { visit: await visit.text(), back: await back.evaluate(DRAW) };
   },
 
+  /** The page is left before the report has arrived, or before it is sent, and found again by Back. */
+  async leftEarly() {
+    const seen = {};
+    for (const name of [asked.pages.bit, asked.pages.reset]) {
+      const tab = await opened();
+      await tab.goto(page(name));
+      const latency = { offline: false, latency: 2_000, downloadThroughput: -1, uploadThroughput: -1 };
+      await tab.tell("Network.emulateNetworkConditions", latency);
+      await (name === asked.pages.bit ? tab.press(1) : tab.click('#ask input[value="1"]'));
+      await pause(500);
+      await tab.tell("Page.navigate", { url: "about:blank" });
+      await tab.until("location.href === 'about:blank'");
+      await tab.evaluate("setTimeout(() => history.back(), 50)");
+      await tab.until(`location.href.includes("/ask/") && ${READY}`);
+      await pause(5_000);
+      seen[name] = { text: await tab.text(), checked: await tab.evaluate(`document.querySelector('#ask input[value="1"]')?.checked ?? null`) };
+    }
+    return seen;
+  },
+
+  /** The person has withdrawn consent to an app of the same origin, with the client's own storage. */
+  async withdrawn() {
+    const tab = await opened(), kept = `new Promise((done) => {
+      const r = indexedDB.open("deniable", 1);
+      r.onupgradeneeded = () => r.result.createObjectStore("records").put({ given: false }, "consent");
+      r.onsuccess = () => { const all = r.result.transaction("records").objectStore("records").getAll(); all.onsuccess = () => { r.result.close(); done(all.result); }; };
+    })`;
+    await tab.goto(page("none"), "document.readyState === 'complete'");
+    await tab.evaluate(kept);
+    await tab.goto(page(asked.pages.bit));
+    await tab.respond(1);
+    return tab.evaluate(kept);
+  },
+
+  /** The record for the screen cannot be stored. */
+  async full() {
+    const tab = await opened(`const { put } = IDBObjectStore.prototype;
+      IDBObjectStore.prototype.put = function (value, key) {
+        if (key.startsWith("ask-")) throw new DOMException("", "QuotaExceededError");
+        return put.call(this, value, key);
+      };`);
+    await tab.goto(page(asked.pages.bit));
+    const text = await tab.respond(1);
+    await pause(2_000);
+    return { text, posts: tab.posts.length };
+  },
+
   async keyboard() {
     const tab = await opened(), reached = [];
     await tab.goto(page(asked.pages.bit));
@@ -431,12 +478,14 @@ const SCENES = {
   /** The same files on another host, and in an element of another page. */
   async elsewhere() {
     const seen = {};
-    for (const [name, url] of Object.entries(asked.elsewhere)) {
+    for (const [name, url] of Object.entries(asked.elsewhere)) { // one of them with a code
       const tab = await opened();
       await tab.goto(url);
-      await tab.respond(1);
-      await tab.until("document.body.innerText.includes('has arrived')");
-      seen[name] = { requests: tab.requests.map(({ method, url }) => [method, url]), console: tab.console };
+      if (name !== "invited") {
+        await tab.respond(1);
+        await tab.until("document.body.innerText.includes('has arrived')");
+      }
+      seen[name] = { text: await tab.text(), requests: tab.requests.map(({ method, url }) => [method, url]), console: tab.console };
     }
     return seen;
   },

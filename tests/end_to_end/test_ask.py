@@ -54,7 +54,8 @@ ANSWERS = {
     "minutes": "34", "word": "privately",
 }  # fmt: skip
 SCENES = (
-    "people", "again", "doubleClick", "twoTabs", "offline", "left", "keyboard", "kinds", "others",
+    "people", "again", "doubleClick", "twoTabs", "offline", "left", "leftEarly", "withdrawn",
+    "full", "keyboard", "kinds", "others",
     "invitations", "languages",
     "refusals", "scripts", "elsewhere",
 )  # fmt: skip
@@ -91,6 +92,7 @@ def play(url: str, scenes: Sequence[str], profile: Path, **more: object) -> Mapp
             "weekly": "weekly",
             "invited": "invited",
             "languages": "words",
+            "reset": "reset",
         },
         "answers": ANSWERS,
     }
@@ -139,6 +141,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     folder = tmp_path_factory.mktemp("ask")
     data, site = folder / "data", folder / "site"
     published = {name: publish(data, name, late()) for name in ("late", "left", "done")}
+    publish(data, "reset", question("reset", "bit", "1"))
     publish(data, "kinds", KINDS, title="Of every kind")
     publish(data, "app", bit(over="any"), round="month")
     publish(data, "one", bit() + late(), ask=1)
@@ -157,9 +160,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
         exported = asked_json("ask", file, "--data", str(data), "--export", to)
         page = Path(exported["page"])
         assert exported["server"] == server.url
+        codes = [link.partition("#")[2] for link in invited["links"]]
         (site / "embedded.html").write_text(embedded(server.url, survey.id, survey.key), "utf-8")
         elsewhere = {"exported": f"{hosted}/{page.name}", "embedded": f"{hosted}/embedded.html"}
-        codes = [link.partition("#")[2] for link in invited["links"]]
+        by_code = embedded(server.url, published["invited"], survey.key)
+        (site / "invited.html").write_text(by_code, "utf-8")
+        elsewhere["invited"] = f"{hosted}/invited.html#{codes[2]}"
         scenes = play(server.url, SCENES, folder / "profile", elsewhere=elsewhere, codes=codes)
         broken = {name: seen["error"] for name, seen in scenes.items() if "error" in seen}
         assert broken == {}
@@ -277,6 +283,26 @@ def test_a_report_leaves_whatever_the_person_does(played: Played) -> None:
     assert left["back"]["sent"].startswith("This was sent:")
     assert played.counted["left"] == 2
     assert played.counted["done"] == 0
+
+
+@BROWSER
+def test_a_page_that_was_left_early_shows_no_answer_when_it_is_found_again(played: Played) -> None:
+    """While the report was being sent; and before, whatever the question is called."""
+    early = played.scenes["leftEarly"]
+    assert "This was sent:" in early["late"]["text"]
+    assert "You said" not in early["late"]["text"]
+    assert early["reset"]["checked"] is False
+
+
+@BROWSER
+def test_an_answer_is_no_consent_to_an_app_of_the_same_origin(played: Played) -> None:
+    assert played.scenes["withdrawn"] == [{"given": False}]
+
+
+@BROWSER
+def test_the_page_does_not_deny_what_was_sent(played: Played) -> None:
+    assert played.scenes["full"]["posts"] == 1
+    assert "Nothing was sent" not in played.scenes["full"]["text"]
 
 
 @BROWSER
@@ -434,6 +460,14 @@ def test_other_hosts_and_other_pages_can_ask(played: Played) -> None:
         assert f"{files}/{'ask/' * (name == 'embedded')}ask.js" in addresses
         assert ["POST", f"{posted}/v1/envelopes"] in seen["requests"]
         assert all(url.startswith((played.url, played.hosted)) for url in addresses)
+
+
+@BROWSER
+def test_an_invitation_works_only_on_the_page_of_its_own_server(played: Played) -> None:
+    """Browsers send no code to another origin, so the page says so before anything is charged."""
+    seen = played.scenes["elsewhere"]["invited"]
+    assert "only on the page of its own server. Nothing was sent." in seen["text"]
+    assert "POST" not in [method for method, _ in seen["requests"]]
 
 
 @BROWSER

@@ -170,6 +170,56 @@ def test_two_nodes_count_one_report_of_a_code(database: Database) -> None:
         assert tally.reports == 20
 
 
+def test_groups_of_two_nodes_never_deadlock(database: Database) -> None:
+    """An open survey between two by invitation, whose reports both nodes get at the same time."""
+    with PostgresStore.create(database, "one") as one, PostgresStore.open(database, "two") as two:
+        first = published(one, invited(name="first"))
+        asked = published(one, survey(name="middle", round="once"))
+        last = published(one, invited(name="last"))
+        for turn in range(12):
+            codes = [*codes_of(one, first, 1, 2 * turn), *codes_of(one, last, 1, 2 * turn + 1)]
+            both = [upload(asked, bytes([turn, n]) * 8, b"") for n in range(200)]
+            one_id = bytes([turn]) * 16
+            groups = [
+                [upload(first, one_id, codes[0]), *both],
+                [*both, upload(last, one_id, codes[1])],
+            ]
+            gate = threading.Barrier(2)
+
+            def take(store: PostgresStore, group: list[Upload], gate: Any = gate) -> None:
+                gate.wait()
+                with store.transaction() as transaction:
+                    commit(transaction, group)
+
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(take, (one, two), groups))
+
+
+def test_unknown_and_spent_codes_delay_no_other_report(tmp_path: Path) -> None:
+    """Groups with them stay in the redo file; otherwise one sender of them slows down all."""
+    with SqliteStore.create(tmp_path / "data") as store:
+        asked, anyone = published(store, invited()), published(store, survey(round="once"))
+        (code,) = codes_of(store, asked, 1)
+        assert commit_later(store, [upload(asked, b"0" * 16, code)]) == ["accepted"]
+        assert not store._writer.redo.pending, "a spent code is in the tables"
+        for n, wrong in enumerate((bytes(32), code)):
+            group = [upload(anyone, bytes([n]) * 16, b""), upload(asked, b"1" * 16, wrong)]
+            assert commit_later(store, group)[0] == "accepted"
+            assert store._writer.redo.pending
+
+
+def commit_later(store: SqliteStore, group: list[Upload]) -> list[str]:
+    """Commit as the writer does under load: in one group, of one request for each upload."""
+    writer, outcomes = Writer(store, Catalogue(store)), list[Any]()
+    writer._state = "running"
+    for one in group:
+        writer.submit([one], outcomes.append)
+    gathered = writer._next_group(0)
+    assert gathered is not None
+    writer._commit(gathered, later=True)
+    return [outcome for (outcome,) in outcomes]
+
+
 # Kills
 
 

@@ -186,7 +186,8 @@ export class Outbox {
     const reply = await sent.catch(() => undefined);
     if (!reply || !settles(reply)) return this.#fail(reply?.retryAfter);
     this.#failures = this.#pausedUntil = 0;
-    await this.#settled(name, reply);
+    // Not awaited: however long the app's function takes, and even if it fails, the report is done.
+    Promise.resolve().then(() => this.#settled(name, reply)).catch(() => {});
     await this.#forget(name);
     return true;
   }

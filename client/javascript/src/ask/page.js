@@ -29,7 +29,7 @@ import { bestTag, TEXTS } from "./texts.js";
 
 const MAX_EPSILON = "8"; // of all surveys of one server in a quarter; a survey may use all of it
 const DAY = 86_400_000, SECONDS_TO_SEND = 3;
-const CODE = /^#[a-z2-7]{26}$/;
+const CODE = /^#[a-z2-7]{26}$/i;
 /** @type {Record<string, keyof Texts>} */
 const OUTCOMES = {
   "not-drawn": "skipped",
@@ -49,11 +49,12 @@ const REFUSALS = {
 
 class Page {
   #root;
-  #storage = browserStorage();
+  #storage = browserStorage("deniable-ask"); // of its own: consent here is no consent to an app of the same origin
   #wanted = navigator.languages;
   /** @type {() => (Node | string)[]} */
   #view = () => [paragraph(this.#texts.loading)];
   #isBusy = false;
+  #wasLeft = false; // then the draw is not shown, not even if the page was left while the report was being sent
   #shown = ""; // the report that is shown
   #isAgain = false;
   #tabs = new BroadcastChannel("deniable-ask");
@@ -76,8 +77,9 @@ class Page {
   /** Load and verify the survey, and show the form, what was sent, or why nothing can be answered. */
   async start() {
     addEventListener("pagehide", () => { // a page that is kept in memory must not show the answer again
-      this.#drawn = undefined;
-      this.#root.querySelector("form")?.reset();
+      [this.#drawn, this.#wasLeft] = [undefined, true];
+      const form = this.#root.querySelector("form");
+      if (form) HTMLFormElement.prototype.reset.call(form); // a question may be named reset
       if (this.#survey.name && this.#isBusy) this.#render();
     });
     this.#tabs.onmessage = ({ data }) => this.#showAgain(data);
@@ -116,6 +118,7 @@ class Page {
       return ["unanswerable"];
     }
     const server = entry.server ?? new URL("../", import.meta.url).href;
+    if (survey.byInvitation && new URL(server).origin !== location.origin) return ["own_page"];
     this.#client = new Client(server, {
       policy,
       storage: this.#storage,
@@ -160,7 +163,7 @@ class Page {
   /** Take the code out of the address. The entry of the tab's history keeps it until the report is stored, for a reload. */
   #takeCode() {
     this.#invitation = CODE.test(location.hash)
-      ? location.hash.slice(1)
+      ? location.hash.slice(1).toLowerCase()
       : history.state?.code ?? "";
     const state = { ...history.state, code: this.#invitation };
     history.replaceState(state, "", location.pathname + location.search);
@@ -170,7 +173,7 @@ class Page {
   /** Answer, once. @param {HTMLFormElement} form */
   async #press(form) {
     if (this.#isBusy) return;
-    this.#isBusy = true;
+    [this.#isBusy, this.#wasLeft] = [true, false];
     const given = new FormData(form);
     const answers = this.#asked.map((asked) => answerOf(asked, String(given.get(asked.name))));
     this.#view = () => [paragraph(this.#texts.sending, { role: "status" })];
@@ -190,12 +193,13 @@ class Page {
       if (status !== "queued" && status !== "already-answered") return this.#say(OUTCOMES[status]);
       if (this.#invitation) history.replaceState({ ...history.state, code: "" }, "", location.href);
       if (draws) {
-        await this.#storage.put(`ask-${report}`, { payloads: draws.payloads.map(hex) });
+        const shown = { payloads: draws.payloads.map(hex) };
+        await this.#storage.put(`ask-${report}`, shown).catch(() => {}); // only for the screen: the report leaves
         await this.#client.flush(SECONDS_TO_SEND);
         const places = await Promise.all(
           this.#survey.questions.map((question, n) => question.place(answers[n])),
         );
-        this.#drawn = { answers, places, ...draws };
+        if (!this.#wasLeft) this.#drawn = { answers, places, ...draws };
       }
       await this.#showSent(report, status === "already-answered");
     } catch {

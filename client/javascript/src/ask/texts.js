@@ -81,6 +81,8 @@ const ENGLISH = {
   budget:
     "This browser has already revealed as much as it may in this quarter (ε 8). Nothing was sent.",
   skipped: "By chance, this browser does not answer in this round. Nothing was sent.",
+  own_page:
+    "This survey is by invitation, which works only on the page of its own server. Nothing was sent.",
   no_code: "This survey is by invitation, and this link has no valid code. Nothing was sent.",
   spent: "This invitation was already used. Your report was not counted.",
   unknown_code: "The server does not know this invitation. Your report was not counted.",
@@ -171,6 +173,8 @@ const GERMAN = {
   budget:
     "Dieser Browser hat in diesem Quartal schon so viel verraten, wie er darf (ε 8). Nichts wurde gesendet.",
   skipped: "Dieser Browser antwortet in dieser Runde zufällig nicht. Nichts wurde gesendet.",
+  own_page:
+    "Für diese Umfrage braucht man eine Einladung. Das geht nur auf der Seite ihres eigenen Servers. Nichts wurde gesendet.",
   no_code:
     "Für diese Umfrage braucht man eine Einladung, und dieser Link hat keinen gültigen Code. Nichts wurde gesendet.",
   spent: "Diese Einladung wurde schon benutzt. Ihre Meldung wurde nicht gezählt.",

@@ -117,6 +117,8 @@ def _export(args: Namespace, published: PublishedSurvey, server: str | None) -> 
 
     if not server:
         raise WrongUse("no server is running; name the one that takes the reports: --url https://…")
+    if published.survey.by_invitation:
+        raise Refused("invitations work only on the page of the survey's own server")
     try:
         page = export_page(published, server, args.export)
     except OSError as error:

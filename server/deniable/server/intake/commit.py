@@ -36,7 +36,10 @@ def commit(transaction: Transaction, uploads: Sequence[Upload]) -> list[Outcome]
     for upload in firsts.values():
         rounds.setdefault(upload.key[:2], []).append(upload)
     outcomes: dict[UploadKey, Outcome] = {}
-    for number in sorted(rounds):  # sorted, so that the order of arrival does not show
+    # Sorted, so that the order of arrival does not show. Surveys by invitation come first, because
+    # they share a lock: nodes that take locks in the same order never deadlock.
+    invited = {of for of, them in rounds.items() if them[0].survey.survey.by_invitation}
+    for number in sorted(rounds, key=lambda of: (of not in invited, of)):
         outcomes |= _commit_round(transaction, rounds[number])
     return [
         "duplicates"

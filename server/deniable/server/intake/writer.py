@@ -173,12 +173,11 @@ class Writer:
         """Commit a group, and return whether it must still reach the tables."""
         begin = self._clock.seconds()
         uploads = [upload for request in group for upload in request.uploads]
-        # The redo file has no batches and no invitations.
-        later = later and not any(upload.batch or upload.invitation for upload in uploads)
+        later = later and not any(upload.batch for upload in uploads)  # the redo file has none
         try:
             recover(self._store, self._catalogue, serves=True)
             with self._store.transaction(later=later) as transaction:
-                outcomes = iter(commit(transaction, uploads))
+                settled = commit(transaction, uploads)
         except StoreLost:
             self._refuse(group)
             raise
@@ -194,9 +193,11 @@ class Writer:
         self._commit_seconds += (seconds - self._commit_seconds) / COMMITS_AVERAGED
         self.observe_commit(seconds)
         self._upkeep.note_committed(uploads)
+        outcomes = iter(settled)
         for request in group:
             request.settle(list(islice(outcomes, len(request.uploads))))
-        return later
+        pairs = zip(uploads, settled, strict=True)  # the redo file holds no invitations either
+        return later and not any(up.invitation and end == "accepted" for up, end in pairs)
 
     def _refuse(self, group: Iterable[_Request]) -> None:
         error = "the reports could not be written to disk; send the same body again later"

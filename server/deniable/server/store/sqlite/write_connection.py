@@ -17,7 +17,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -51,6 +51,12 @@ class SqliteTransaction(SqlTransaction[sqlite3.Connection]):
     def __init__(self, driver: sqlite3.Connection) -> None:
         super().__init__(driver, HERE)
         self.taken: list[Upload] = []
+        self.spends = False  # whether an invitation was spent, which the redo file cannot hold
+
+    def spend(self, sequence: int, codes: Sequence[bytes]) -> Mapping[bytes, bool]:
+        found = super().spend(sequence, codes)
+        self.spends |= any(found.values())
+        return found
 
     def _stored_ids(self, of: Round, identifiers: Sequence[bytes]) -> set[bytes]:
         return stored_ids(self._connection, of, identifiers)
@@ -84,7 +90,7 @@ class WriteConnection:
                 group = SqliteTransaction(driver)
                 yield group
                 acknowledged = self._acknowledged + sum(upload.count for upload in group.taken)
-                if later and self._keep_in_redo(group.taken):
+                if later and not group.spends and self._keep_in_redo(group.taken):
                     driver.execute("RELEASE one")
                     self._acknowledged = acknowledged
                     self._receipts.write(acknowledged)
