@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tomllib
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from deniable.shared.survey.document import (
 )
 from deniable.shared.survey.languages import MAX_LANGUAGES, closest_language
 from deniable.shared.survey.phrases import explain_survey
+from tests.documents import blocks
 from tests.shared.test_vectors import vectors
 from tests.survey_texts import choice, number, question, survey_text
 
@@ -73,6 +75,18 @@ def test_each_text_is_shown_in_the_wanted_language() -> None:
     for language, title in TITLE.items():
         (first, *_) = explain_survey(survey.in_language(language)).questions
         assert first.lines[0] == f"- {title}"
+
+
+def test_the_survey_of_the_manual_has_both_languages() -> None:
+    """Read the section "Ask in several languages" of README.md."""
+    (block,) = [
+        one for one in blocks("server/README.md") if one.section == "Ask in several languages"
+    ]
+    texts = tomllib.loads(block.text)["survey"]
+    shown = parse_toml(survey_text(QUESTIONS, **SETTINGS | texts))
+    assert [shown.in_language(tag).title for tag in texts["languages"]] == [
+        *texts["title"].values()
+    ]
 
 
 def test_a_survey_without_languages_has_one_form() -> None:
