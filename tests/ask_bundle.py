@@ -1,4 +1,4 @@
-"""Bundle of the page that asks, made from the JavaScript client by the tests' bundler.
+"""Bundle of the respondent page's script, made from the JavaScript client by the bundler.
 
 python -m tests.ask_bundle    rewrites the file that the server ships
 """

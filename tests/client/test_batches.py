@@ -160,10 +160,10 @@ def test_a_token_is_sent_with_bodies_and_with_nothing_else(
 
 
 @pytest.mark.parametrize("token", [None, TOKEN])
-def test_a_withdrawal_that_fails_withholds_that_person_s_reports_only(
+def test_a_withdrawal_that_fails_withholds_only_that_person_s_reports(
     server: Counting, client_of: MakeClient, cluster: Cluster, token: str | None
 ) -> None:
-    """Any people withdraw while another machine uses their rows. All others' reports are sent."""
+    """Some people withdraw while another machine uses their rows. All other reports are sent."""
     publish(server, "one")
     kept = {"state": cluster.new_database().url, "state_key": STATE_KEY}
     client = client_of(server=server.url, token=token, send_within=3600.0, **kept)

@@ -809,12 +809,12 @@ def test_a_relay_needs_an_https_address(run: Run) -> None:
     assert lines == [["TypeError", True], "TypeError"]
 
 
-# Draws that are shown, surveys that ship with a page, and invitations
+# Draws shown to people, surveys that ship with a page, and invitations
 
 CODE = "abcdefghijklmnopqrstuvwxyz"
 
 
-def test_draws_are_those_of_the_report_and_only_the_page_has_them(
+def test_draws_reproduce_the_report_and_only_the_page_gets_them(
     script: Script, run: Run, tmp_path: Path
 ) -> None:
     """Each mechanism repeats its payload from the returned random bytes. No file contains them."""

@@ -167,7 +167,7 @@ def test_a_person_s_withdrawal_and_erasure_leave_the_others(
         assert whose(client, name).answer("app-health", crashed=True).status == "already-answered"
 
 
-def test_a_withdrawal_that_cannot_be_stored_stops_the_person_s_reports_only(
+def test_a_withdrawal_that_cannot_be_stored_stops_only_the_person_s_reports(
     script: Script, client_of: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = client_of(send_within=3600.0)

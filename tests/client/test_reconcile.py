@@ -81,7 +81,7 @@ def answer(script: Script, client: Client, **answers: object) -> bytes:
     return post.body
 
 
-def test_each_epoch_sends_the_same_bytes_once_and_there_are_two(
+def test_each_of_two_epochs_sends_the_same_bytes_once(
     client_of: MakeClient, script: Script, clock: Clock
 ) -> None:
     client = client_of()
@@ -287,7 +287,7 @@ def test_two_machines_that_see_an_epoch_together_send_once(
 
 
 @pytest.mark.parametrize("limit", ["MAX_ACKNOWLEDGED_BYTES", "MAX_ACKNOWLEDGED_BYTES_IN_ALL"])
-def test_the_space_of_acknowledged_reports_is_bounded_and_the_oldest_go_first(
+def test_acknowledged_reports_take_bounded_space_and_the_oldest_go_first(
     client_of: MakeClient, script: Script, clock: Clock, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     """The limit for all people is checked now and then; here always."""

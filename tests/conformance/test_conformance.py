@@ -26,8 +26,8 @@ CLIENTS = {
     "bits": ([sys.executable, str(HERE / "bits_client.py")], Claims(("bit",), ("participation",))),
 }
 QUARTERS = "some_rounds_of_each_quarter_are_answered"  # starts a client 27 times
-# The client for bits shows that the protocol and the kit suffice to write one; it changes with
-# them only. These checks keep its surveys, ledger, mechanism and envelopes.
+# The client for bits shows that the protocol and the kit suffice to write a client. It changes
+# only with them. These quick checks cover its surveys, ledger, mechanism and envelopes.
 QUICK_FOR_BITS = (
     "a_round_is_answered_once",
     "a_spent_budget_is_never_refilled",

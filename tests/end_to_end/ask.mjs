@@ -1,4 +1,4 @@
-/* Many browsers at the page that asks, in one process of Chromium: each has a context of its own, with its own storage.
+/* Many browsers on the respondent page, in one process of Chromium: each has a context of its own, with its own storage.
 
    Reads { browser, flags, axe, server, pages, people, shots } in JSON on standard input, and prints one JSON document:
    what each scene saw. The tests judge it. It speaks the browser's own protocol, by a pipe. */
@@ -425,7 +425,7 @@ const SCENES = {
     return { found, text, german: await tab.text(), lang: await tab.evaluate("document.documentElement.lang"), posts: tab.posts.map(bytesOf), console: tab.console };
   },
 
-  /** One sentence each, and nothing sent. */
+  /** Each shows one sentence and sends nothing. */
   async refusals() {
     const scenes = {
       closed: [asked.pages.closed],
@@ -462,7 +462,7 @@ const SCENES = {
     return seen;
   },
 
-  /** Without JavaScript, and with a script that is not the page's. */
+  /** Without JavaScript, and with a changed script. */
   async scripts() {
     const off = await opened();
     await off.tell("Emulation.setScriptExecutionDisabled", { value: true });

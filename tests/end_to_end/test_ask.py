@@ -1,4 +1,4 @@
-"""The page that asks, in a real browser with the real server.
+"""The respondent page, in a real browser with the real server.
 
 One process of Chromium plays all scenes (`ask.mjs`); each browser in it has a storage of its own.
 The tests judge what the scenes saw, and what the server counted.
@@ -126,7 +126,7 @@ def embedded(server: str, survey: str, key: str) -> str:
     values = {"https://surveys.example": server, '"ID"': f'"{survey}"', '"KEY"': f'"{key}"'}
     for placeholder, value in values.items():
         lines = lines.replace(placeholder, value)
-    return f"<!DOCTYPE html>\n<title>A page of somebody else</title>\n{lines}"
+    return f"<!DOCTYPE html>\n<title>A page of someone else</title>\n{lines}"
 
 
 class Played(NamedTuple):
@@ -201,14 +201,14 @@ def test_the_shown_draw_is_that_of_the_report(played: Played) -> None:
 
 
 def numbers(person: Mapping[str, Any]) -> list[int]:
-    """Return the number drawn, the number of all, and the interval that sends the same."""
+    """Return the number drawn, how many there are, and the interval that sends the same."""
     terms = " ".join(person["drawn"]["terms"]).replace("of", " ").replace("–", " ")
     return [int(word) for word in terms.split()]
 
 
 @BROWSER
 def test_traffic_is_the_same_for_every_answer(played: Played) -> None:
-    """Requests, their order and the size of what is sent; and only to the page's own server."""
+    """Requests, their order and their sizes are equal, and go only to the page's own server."""
     people = played.scenes["people"]
     seen = {json.dumps(person["requests"]).replace(played.url, "") for person in people}
     paths = ["/ask/late", "/ask/ask.css", "/ask/ask.js", "/v1/surveys", "/v1/envelopes"]
@@ -273,9 +273,9 @@ def test_what_was_sent_stays_visible_and_is_sent_once(played: Played) -> None:
 
 @BROWSER
 def test_a_report_leaves_whatever_the_person_does(played: Played) -> None:
-    """Offline it waits for the next visit, or for the network. A page that is left sends it."""
+    """Offline, it waits for the next visit or the network. Leaving the page does not stop it."""
     offline = played.scenes["offline"]
-    assert "Your report is stored on this device. It leaves as soon as" in offline["waits"]
+    assert "Your report is stored on this device. It is sent as soon as" in offline["waits"]
     assert (offline["before"], offline["next"], offline["later"]) == (0, 1, 1)
     left = played.scenes["left"]
     assert "This browser has already answered" in left["visit"]
@@ -287,7 +287,7 @@ def test_a_report_leaves_whatever_the_person_does(played: Played) -> None:
 
 @BROWSER
 def test_a_page_that_was_left_early_shows_no_answer_when_it_is_found_again(played: Played) -> None:
-    """While the report was being sent; and before, whatever the question is called."""
+    """It was left while the report was being sent, or before, whatever the question's name."""
     early = played.scenes["leftEarly"]
     assert "This was sent:" in early["late"]["text"]
     assert "You said" not in early["late"]["text"]
@@ -307,7 +307,7 @@ def test_the_page_does_not_deny_what_was_sent(played: Played) -> None:
 
 @BROWSER
 def test_the_page_works_by_keyboard_and_is_accessible(played: Played) -> None:
-    """axe finds nothing, at 1280, 390 and 320 px, light and dark; nothing moves or overflows."""
+    """axe finds no fault at 1280, 390 and 320 px, light and dark; nothing moves or overflows."""
     keyboard = played.scenes["keyboard"]
     assert [name for name, _ in keyboard["reached"]][-1] == "send"
     assert all(ring != "none" for _, ring in keyboard["reached"])
@@ -329,12 +329,12 @@ def test_every_kind_of_question_is_asked_and_its_draw_shown(played: Played) -> N
     assert "Your device tossed a coin" in kinds["text"]
     assert "about 0 min" in kinds["text"] or "about 120 min" in kinds["text"]
     assert kinds["lang"] == "de"
-    assert kinds["german"].count("Sie sagten ") == len(ANSWERS)
+    assert kinds["german"].count("Ihre Antwort war ") == len(ANSWERS)
     assert "Your device" not in kinds["german"]
 
 
 @BROWSER
-def test_of_one_question_of_several_the_page_shows_which_was_sent(played: Played) -> None:
+def test_the_page_shows_which_of_several_questions_was_sent(played: Played) -> None:
     others = played.scenes["others"]
     text, (post,) = others["one"]["text"], others["post"]
     assert text.count("You said Yes.") == 2
@@ -350,7 +350,7 @@ def test_a_survey_of_several_rounds_states_what_all_of_them_reveal(played: Playe
     """The largest suspicion is that of ε 0.5 for one round, and of ε 6.5 for 13 of them."""
     text = played.scenes["others"]["weekly"]
     assert "they can be at most 16 % sure after (ε 0.5)." in text
-    assert "This survey asks up to 13 times. That is for each time. For all of them:" in text
+    assert "This survey asks up to 13 times. That figure is for one time. For all of them:" in text
     assert "they can be at most 99 % sure after (ε 6.5)." in text
 
 
@@ -380,7 +380,7 @@ WORDS = {"en": "Late this week?", "fr": "En retard ?", "de": "Diese Woche zu sp�
 
 
 @BROWSER
-def test_the_page_speaks_the_browser_s_language_as_far_as_it_can(played: Played) -> None:
+def test_the_page_uses_the_browser_s_language_if_it_has_it(played: Played) -> None:
     seen = played.scenes["languages"]
     shown = {name: (own, lang) for name, (own, lang, *_) in seen.items()}
     assert shown == {
@@ -409,7 +409,7 @@ QUESTIONS = {
 @BROWSER
 @pytest.mark.parametrize("asks", QUESTIONS)
 def test_a_respondent_finds_the_answer_in_the_page_s_own_words(played: Played, asks: str) -> None:
-    """The questions were written down before the page."""
+    """The questions were written before the page."""
     text = played.scenes["again"]["page"]
     assert [words for words in QUESTIONS[asks] if words not in text] == []
 
@@ -419,7 +419,7 @@ REFUSALS = {
     "unknown": "The link is incomplete or mistyped, or the survey was deleted. Nothing was sent.",
     "over": "This survey ended on 2099-12-31. Nothing was sent.",
     "early": "This survey opens on 2020-01-01.",
-    "app": "Only an app can answer this survey, not a page. Nothing was sent.",
+    "app": "This survey can be answered only in an app, not on a page. Nothing was sent.",
     "browser": "This browser lacks cryptography that this page needs (Ed25519), so you cannot "
     "answer safely here. Nothing was sent.",
     "storage": "This browser does not store data durably on this page, so you cannot answer "
@@ -434,7 +434,7 @@ REFUSALS = {
 
 @BROWSER
 @pytest.mark.parametrize("reason", REFUSALS)
-def test_one_sentence_says_why_nobody_can_answer(played: Played, reason: str) -> None:
+def test_one_sentence_explains_why_answering_is_impossible(played: Played, reason: str) -> None:
     says, posts, console = played.scenes["refusals"][reason]
     assert (says, posts, console) == (REFUSALS[reason], 0, [])
 
@@ -442,14 +442,14 @@ def test_one_sentence_says_why_nobody_can_answer(played: Played, reason: str) ->
 @BROWSER
 def test_a_page_without_its_own_script_asks_nothing(played: Played) -> None:
     scripts = played.scenes["scripts"]
-    assert "This page needs JavaScript: your own device changes your answer" in scripts["off"]
+    assert "This page needs JavaScript: your own device may change your answer" in scripts["off"]
     assert scripts["ran"] is False
     assert "integrity" in " ".join(scripts["console"])
 
 
 @BROWSER
 def test_other_hosts_and_other_pages_can_ask(played: Played) -> None:
-    """The exported files reach the server; three lines embed the page's script anywhere."""
+    """An exported copy reaches the server, and three lines embed the page in another page."""
     for name, (files, posted) in {
         "exported": (played.hosted, played.url),
         "embedded": (played.url, played.url),
@@ -473,7 +473,7 @@ def test_an_invitation_works_only_on_the_page_of_its_own_server(played: Played) 
 @BROWSER
 @pytest.mark.long
 def test_fifty_browsers_answer_as_honest_randomizers_do(tmp_path: Path) -> None:
-    """False alarm at most 1e-9: 50 people say yes. As if they had said no, the count fails."""
+    """50 people say yes. False alarm at most 1e-9; the count fails if they had said no."""
     data, people = tmp_path / "data", 100
     survey = publish(data, "late", late("3"))
     with running_server(data) as server:

@@ -72,7 +72,7 @@ def test_nginx_accepts_the_configuration(section: str, tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-def test_the_costs_of_many_devices_are_those_that_the_figures_give() -> None:
+def test_the_documented_costs_of_many_devices_are_the_calculated_ones() -> None:
     deploying = Path(__file__).parents[2] / "server/DEPLOYING.md"
     assert table() in deploying.read_text("utf-8")
 

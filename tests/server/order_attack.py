@@ -7,7 +7,7 @@ number of inversions of a random permutation. Its moment generating function is
 
     M_n(t) = Π over j = 1 … n of (1 - e^(jt)) / (j (1 - e^t))
 
-so that Chernoff's bound limits the probability of so many, or so few, right pairs over all trials.
+so that Chernoff's bound limits the probability of that many, or few, right pairs over all trials.
 Over all traces it is multiplied by their number. A trace wins if that is at most 1e-9.
 """
 
@@ -55,7 +55,7 @@ class Score:
         return sum(size * (size - 1) / 2 for size in self.sizes)
 
     def chance(self) -> float:
-        """Return a bound of the probability that a random order is as far from half the pairs."""
+        """Return a bound on the probability that a random order is as far from half the pairs."""
         return min(1.0, 2 * bound(max(self.right, self.pairs - self.right), self.sizes))
 
 
@@ -137,7 +137,7 @@ def right_pairs(ranked: Sequence[int]) -> int:
 
 
 def bound(right: float, sizes: Sequence[int]) -> float:
-    """Return Chernoff's bound of the probability of at least so many right pairs.
+    """Return Chernoff's bound on the probability of at least this many right pairs.
 
     >>> bound(6, [4]) >= 1 / 24  # the one order of four that is completely right
     True

@@ -1,4 +1,4 @@
-"""Archives are read without code of deniable: the functions of DEPLOYING.md, run from there."""
+"""Archives are read without deniable, by the functions of DEPLOYING.md, run from there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEPLOYING = Path(__file__).parents[2] / "server/DEPLOYING.md"
         for name in ("pyarrow", "pandas", "polars", "duckdb")
     ],
 )
-def test_another_program_counts_what_the_server_counted(
+def test_other_programs_count_the_same_reports_as_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
 ) -> None:
     monkeypatch.setattr(round_files, "MAX_PART_REPORTS", 100)

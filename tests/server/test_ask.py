@@ -1,4 +1,4 @@
-"""`deniable ask`: from an empty folder to a link, and what it says about it."""
+"""`deniable ask`: from an empty folder to a link, and the text printed with it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def asking(folder: Path, *arguments: str) -> Iterator[dict[str, Any]]:
 
 
 def asks(link: str, name: str) -> bool:
-    """Return whether the page that asks this survey is at the link."""
+    """Return whether the respondent page of this survey is at the link."""
     try:
         with urlopen(link, timeout=PATIENCE) as page:
             return name in page.geturl() and '<main id="ask"' in page.read().decode()
@@ -103,7 +103,7 @@ def test_an_empty_folder_becomes_a_link_and_a_second_survey_uses_the_same_server
     assert (tmp_path / "deniable-data" / "serve.json").stat().st_mode & 0o077 == 0
 
 
-def test_the_text_names_link_reach_results_end_and_key(tmp_path: Path) -> None:
+def test_the_text_states_link_reach_results_end_and_key(tmp_path: Path) -> None:
     with asking(tmp_path, "--template", "yes-no"):
         done = ask(tmp_path, "our-team.toml", "--url", "https://ask.example.org")
     link = "https://ask.example.org/ask/our-team"
@@ -249,10 +249,10 @@ def test_a_draft_takes_other_texts_and_settings() -> None:
         (texts.bit(over="last"), "once; write over"),
         (texts.question("word", "text", "2", length=8), "a text"),
         (texts.vector(3), "a vector"),
-        (texts.bit() + texts.label("version", pattern=r"\d"), "an app must give the label version"),
+        (texts.bit() + texts.label("version", pattern=r"\d"), "only an app can provide the label"),
     ],
 )
-def test_each_obstacle_has_a_sentence(questions: str, says: str) -> None:
+def test_each_obstacle_is_explained(questions: str, says: str) -> None:
     asked = parse_toml(texts.survey_text(questions, **texts.ALWAYS))
     assert says in (obstacle(asked) or "")
 
@@ -272,7 +272,7 @@ def test_each_obstacle_has_a_sentence(questions: str, says: str) -> None:
         ("https://203.0.114.7", "everyone"),
     ],
 )
-def test_whom_a_link_reaches(url: str, whom: str) -> None:
+def test_the_reach_of_a_link_is_stated(url: str, whom: str) -> None:
     assert reach(url) == whom
 
 

@@ -1,4 +1,4 @@
-"""Pages that ask: their bytes, headers and hashes, copies on other hosts, and the register."""
+"""Respondent pages: their bytes, headers and hashes, copies on other hosts, the register."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_copy_on_another_host_is_compared_with_the_register(tmp_path: Path) ->
         assert "the files are those of entry 2, and entry 3 replaced them" in replaced.stdout
         other = run("doctor", "--page", f"{server.url}/healthz")
         assert other.returncode == 3
-        assert "is not a page of deniable that asks a survey" in other.stderr
+        assert "is not a respondent page of deniable" in other.stderr
         file = site / f"{survey.id}.json"
         changes = {"document": '{"survey": {"name": "late"}}'}
         file.write_text(json.dumps(json.loads(file.read_text()) | changes))

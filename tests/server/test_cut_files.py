@@ -1,4 +1,4 @@
-"""A log or redo file that was cut, or is an older copy: no acknowledged report is lost silently."""
+"""Truncated or older logs and redo files: no acknowledged report is lost silently."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def counted(data: Path) -> int:
 def unstated(
     data: Path, reports: int, log: pytest.LogCaptureFixture, *, mixed: bool = False
 ) -> str:
-    """Return the fault: reports are missing, and the server states none, or a wrong number.
+    """Return the fault, if reports are missing and the server states none or a wrong number.
 
     If pages of different ages are mixed, the count may be older than a tally.
     """
@@ -168,7 +168,7 @@ def test_a_log_that_was_cut_while_the_redo_file_was_empty_is_stated(
 def test_a_loss_is_recorded_once_and_stays_known(
     killed: Killed, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The doctor fails until a server has recorded the loss. Then it repeats it as a fact."""
+    """The doctor fails until a server has recorded the loss. Later, it only mentions the loss."""
     data = Path(shutil.copytree(killed.data, tmp_path / "data"))
     cut(data, REDO, 0)
     code, (found,) = doctor(data)

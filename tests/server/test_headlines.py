@@ -117,7 +117,7 @@ def test_options_that_no_one_holds_are_rarely_called_above_zero(kind: str, is_so
 def test_an_unchanged_share_is_rarely_called_higher_or_lower(
     epsilon: str, is_the_same: bool
 ) -> None:
-    """The same people give the same answers in two rounds, or others do, who have the same share.
+    """The same people give the same answers in two rounds, or other people with the same share do.
 
     Twin: the difference of two estimates, without a margin.
     """

@@ -61,7 +61,7 @@ def here(tmp_path: Path) -> Iterator[World]:
 
 
 def send(here: World, sent: Envelope, code: str = "") -> dict[str, Any]:
-    """Return the receipt, with the codes of refused envelopes only."""
+    """Return the receipt, with only the problem codes of refused envelopes."""
     headers = {"Authorization": f"Bearer {code}"} if code else {}
     answer = here.post(sent.pack(), headers=headers)
     assert answer.status_code == 200
@@ -89,7 +89,7 @@ def test_a_code_counts_one_report(here: World) -> None:
     assert here.tallies(asked) == {0: (1, [0, 1])}
 
 
-def test_a_code_is_good_for_its_survey_only(here: World) -> None:
+def test_a_code_is_valid_only_for_its_survey(here: World) -> None:
     asked, other, anyone = (
         here.publish(made)
         for made in (invited(), invited(name="other"), survey(name="open", round="once"))
@@ -101,7 +101,7 @@ def test_a_code_is_good_for_its_survey_only(here: World) -> None:
     assert send(here, envelope(other, b"1" * 16), code) == ACCEPTED
 
 
-def test_an_app_token_replaces_no_invitation(here: World) -> None:
+def test_an_app_token_does_not_replace_an_invitation(here: World) -> None:
     asked = here.publish(invited())
     answer = here.send(envelope(asked, b"1" * 16), app=True)
     assert [one["code"] for one in answer.json["refused"]] == ["invitation-missing"]
@@ -135,7 +135,7 @@ def test_a_class_behind_one_address_is_not_limited_but_a_false_code_helps_no_one
 @pytest.mark.parametrize(
     "header", ["", "Bearer", "Bearer " + "a" * 25, "Bearer " + "a" * 27, "Basic " + "a" * 26]
 )
-def test_other_headers_hold_no_code(header: str) -> None:
+def test_other_headers_contain_no_code(header: str) -> None:
     assert invitation_in(header) == b""
     assert invitation_in("Bearer " + "a" * 26) == invitation_hash("a" * 26)
 
@@ -171,7 +171,7 @@ def test_two_nodes_count_one_report_of_a_code(database: Database) -> None:
 
 
 def test_groups_of_two_nodes_never_deadlock(database: Database) -> None:
-    """An open survey between two by invitation, whose reports both nodes get at the same time."""
+    """Both nodes get reports of an open survey and of two by invitation at the same time."""
     with PostgresStore.create(database, "one") as one, PostgresStore.open(database, "two") as two:
         first = published(one, invited(name="first"))
         asked = published(one, survey(name="middle", round="once"))
@@ -196,7 +196,7 @@ def test_groups_of_two_nodes_never_deadlock(database: Database) -> None:
 
 
 def test_unknown_and_spent_codes_delay_no_other_report(tmp_path: Path) -> None:
-    """Groups with them stay in the redo file; otherwise one sender of them slows down all."""
+    """Groups with such codes stay in the redo file; otherwise, one sender could slow down all."""
     with SqliteStore.create(tmp_path / "data") as store:
         asked, anyone = published(store, invited()), published(store, survey(round="once"))
         (code,) = codes_of(store, asked, 1)

@@ -196,7 +196,7 @@ def checked(text: str) -> list[str]:
     return [line for line in warnings(parse_toml(text), NOW.date()) if "every language" in line]
 
 
-def test_survey_check_names_the_texts_that_lack_a_language() -> None:
+def test_survey_check_lists_the_texts_without_translations() -> None:
     (line,) = checked(texts.survey_text(TRANSLATED, **SETTINGS))
     assert line.startswith(
         "these texts are the same in every language: owner, title of minutes, title of browser; "

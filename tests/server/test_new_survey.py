@@ -57,7 +57,7 @@ def draft_in(page: str) -> str:
     return html.unescape(found[1])
 
 
-def test_words_become_a_checked_draft_and_nothing_is_stored(here: World) -> None:
+def test_the_form_becomes_a_checked_draft_and_nothing_is_stored(here: World) -> None:
     operator = signed_in(here, "operator")
     secret = {"form_token": form_token(operator)}
     page = operator.post("/operate/draft", data=secret | WORDS)
@@ -85,7 +85,7 @@ def test_words_become_a_checked_draft_and_nothing_is_stored(here: World) -> None
 @pytest.mark.parametrize(
     "wrong", [{"close_at": "many"}, {"people": "-3"}, {"epsilon": "0"}, {"close_at": "7"}]
 )
-def test_a_wrong_field_has_a_sentence(here: World, wrong: dict[str, str]) -> None:
+def test_a_wrong_field_is_explained(here: World, wrong: dict[str, str]) -> None:
     operator = signed_in(here, "operator")
     page = operator.post(
         "/operate/draft", data={"form_token": form_token(operator)} | WORDS | wrong
@@ -149,7 +149,7 @@ def test_a_survey_that_was_signed_elsewhere_is_uploaded(here: World) -> None:
 
 
 @pytest.mark.parametrize("path", ["/operate/draft", "/operate/publish"])
-def test_only_operators_and_only_from_their_own_form(here: World, own_key: str, path: str) -> None:
+def test_only_operators_publish_from_their_own_form(here: World, own_key: str, path: str) -> None:
     operator, analyst = signed_in(here, "operator"), signed_in(here, "analyst")
     data = WORDS | {"survey": "x", "form_token": form_token(operator)}
     assert analyst.post(path, data=data).status_code == 403

@@ -378,7 +378,7 @@ def seen(tmp_path: Path, installs: int, size: int, trials: int) -> Adversary:
 def test_an_adversary_with_every_trace_is_at_chance(
     tmp_path: Path, installs: int, size: int
 ) -> None:
-    """No trace orders or links more pairs than chance explains: a false alarm in 1e9 tests."""
+    """No trace orders or links more pairs than chance explains. False alarm at most 1e-9."""
     adversary = seen(tmp_path, installs, size, SIZES.get(installs, 1))
     assert not adversary.wins(), adversary.best()
 

@@ -31,13 +31,13 @@ def test_a_signed_epoch_is_listed_for_everyone_and_nothing_else_changes(here: Wo
     assert [entry["event"] for entry in entries] == ["published", "reconciled"]
 
 
-def test_epochs_only_grow_up_to_two(here: World) -> None:
+def test_epochs_only_increase_and_only_to_two(here: World) -> None:
     asked = here.publish(survey())
-    with pytest.raises(Refused, match="the next epoch of round 683 is 1, and the last is 2"):
+    with pytest.raises(Refused, match="an epoch of round 683 must now be above 0 and at most 2"):
         here.catalogue.reconcile(asked, signed(asked.id, 3))
     asked = here.catalogue.reconcile(asked, signed(asked.id, 2))
     for epoch in (1, 2):
-        with pytest.raises(Refused, match="the last is 2"):
+        with pytest.raises(Refused, match="above 2 and at most 2"):
             here.catalogue.reconcile(asked, signed(asked.id, epoch))
     assert asked.epochs == (signed(asked.id, 2),)
 

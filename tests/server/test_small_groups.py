@@ -1,4 +1,4 @@
-"""Small groups: what a plan promises is exact, and the page keeps it."""
+"""Small groups: the shares that a plan can distinguish are exact, and the page agrees."""
 
 import math
 from fractions import Fraction
@@ -45,7 +45,7 @@ def enumerated(of: ShareQuestion, people: int, share: Fraction, other: float) ->
 
 
 @pytest.mark.parametrize(("people", "epsilon"), [(10, "2"), (30, "1"), (30, "2"), (30, "4")])
-def test_a_promised_pair_is_told_apart_and_a_nearer_one_is_not(people: int, epsilon: str) -> None:
+def test_a_stated_pair_is_distinguished_and_a_closer_one_is_not(people: int, epsilon: str) -> None:
     of = question(epsilon=epsilon)
     pair = told_apart(of.mechanism, people, SURE)
     assert pair is not None
@@ -66,7 +66,7 @@ def test_the_sum_is_exact() -> None:
     assert power(of.mechanism, 30, 0.25, 0.75, SURE) != pytest.approx(float(wrong), abs=1e-3)
 
 
-def test_few_people_may_show_nothing() -> None:
+def test_too_few_people_distinguish_nothing() -> None:
     assert told_apart(question(epsilon="0.5").mechanism, 30, SURE) is None
     assert "cannot even tell 0 % from 100 %" in told_apart_sentence(30, "0.5", None)
     assert told_apart_sentence(1_000, "2", (0.45, 0.55)).endswith("tell 45 % from 55 %.")
@@ -85,7 +85,7 @@ def test_more_people_and_a_larger_epsilon_never_show_less() -> None:
     assert all(list(column) == sorted(column, reverse=True) for column in zip(*widths, strict=True))
 
 
-def test_a_plan_states_it_for_shares_of_small_groups_only() -> None:
+def test_only_plans_of_shares_in_small_groups_state_the_pair() -> None:
     def lines(kind: str, people: int, **values: int) -> list[str]:
         forecast = plan(asked(kind, "2", values), people, None)
         assert ("told_apart" in forecast) == (kind != "number" and people <= MAX_PEOPLE)
@@ -99,7 +99,7 @@ def test_a_plan_states_it_for_shares_of_small_groups_only() -> None:
         assert not any("you can tell" in line for line in words)
 
 
-def test_the_planner_s_page_states_it(tmp_path: Path) -> None:
+def test_the_planner_page_states_the_pair(tmp_path: Path) -> None:
     with world(tmp_path / "data") as here:
         page = signed_in(here, "analyst").get("/plan?kind=bit&epsilon=2&people=30")
     assert "With 30 people at ε 2 you can tell 25 % from 75 %, but not 30 % from 70 %." in page.text

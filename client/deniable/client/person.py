@@ -206,7 +206,7 @@ class Person:
             )
 
     def _withdraw(self) -> None:
-        """Withdraw in memory. Until that is on disk, this process sends none of their reports."""
+        """Withdraw in memory. Until it is on disk, this process sends none of the reports."""
         self._consent.withdrawn = True
         self._state.consents.unwritten.add(self._consent.identity)
         self._state.drop_postponed(self._consent.identity)

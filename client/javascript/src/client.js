@@ -36,7 +36,7 @@ export class Client extends Person {
    *   `relay`: the address for sealed reports and the list of surveys; a survey that is not sealed is then refused;
    *   `allowCi`: answer also in continuous integration, whose runs are not people;
    *   `labels`: public properties, like { version: "3.0.1" }; never set one from an answer;
-   *   `words`: the module "deniable/words", in a service worker, where browsers forbid to load it later;
+   *   `words`: the module "deniable/words", in a service worker, where browsers do not allow loading it later;
    *   `settled` is called when the server has accepted or refused a report
    */
   constructor(

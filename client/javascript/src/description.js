@@ -253,7 +253,7 @@ function capsOf(survey, policy, texts) {
     : `${caps} ${fill(texts.caps_end, { answered: String(answered), rounds: String(rounds) })}`;
 }
 
-/** Return to how many percent a report of this ε can raise a suspicion of 10 %, rounded up. @param {bigint} epsilon */
+/** Return the percentage to which a report of this ε can raise a suspicion of 10 %, rounded up. @param {bigint} epsilon */
 export function beliefAfter(epsilon) {
   const grown = 10n * exp(min(epsilon, MAX_SHOWN_EPSILON), BILLION, BITS)[1];
   const whole = grown + (90n << BITS);
@@ -267,7 +267,7 @@ function growthOf(epsilon, texts) {
   return fill(form, { share: String(min(share, 99n)), epsilon: decimal(epsilon) });
 }
 
-/** Replace each `{name}` by its value; a value is never searched for names. @param {string} form @param {Record<string, unknown>} values */
+/** Replace each `{name}` with its value; a value is never searched for names. @param {string} form @param {Record<string, unknown>} values */
 export const fill = (form, values) => form.replace(/\{(\w+)\}/g, (_, name) => String(values[name]));
 
 /** @param {bigint} a @param {bigint} b */

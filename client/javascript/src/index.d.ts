@@ -37,11 +37,11 @@ export interface AnswerOptions {
   draws?: boolean;
   /** The code of an invitation, for a survey by invitation. */
   invitation?: string;
-  /** The survey that ships with the app, used if no list of surveys is stored or can be fetched. */
+  /** The survey that ships with the app, used if no list of surveys is stored and none can be fetched. */
   shipped?: unknown;
 }
 
-/** Takes the server's final word on a report, which is named by its survey and round, like "<id>-0". */
+/** Called with the server's verdict on a report, which is named by its survey and round, like "<id>-0". */
 // deno-lint-ignore no-explicit-any -- JSON
 export type Settled = (report: string, reply: { status: number; json: any }) => unknown;
 
@@ -99,7 +99,7 @@ export interface ClientOptions {
   allowCi?: boolean;
   /** Public properties, like { version: "3.0.1" }. Never set one from an answer. */
   labels?: Record<string, string>;
-  /** The module "deniable/words", for `describe` and `budget` in a service worker, where browsers forbid to load it later. */
+  /** The module "deniable/words", for `describe` and `budget` in a service worker, where browsers do not allow loading it later. */
   words?: typeof import("./words.js");
   /** Called when the server has accepted or refused a report. */
   settled?: Settled;

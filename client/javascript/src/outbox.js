@@ -17,7 +17,7 @@ const MAX_KEPT_BYTES = 2 ** 14, MAX_LEAVING_BYTES = 3 * 2 ** 14;
 
 /**
  * @typedef {{body: string, invitation?: string}} Queued an envelope in hex, and the code of an invitation that is sent with it
- * @typedef {(report: string, reply: {status: number, json: any}) => unknown} Settled takes the server's final word on a report, which is named by its survey and round
+ * @typedef {(report: string, reply: {status: number, json: any}) => unknown} Settled is called with the server's verdict on a report, which is named by its survey and round
  */
 
 /** Draw a uniform number from 0 to a limit, from the kernel. @param {number} limit */

@@ -117,7 +117,7 @@ export class Person {
    * With `draws: true`, a queued outcome has the draws of this report, to show them to the person. Never store, log or send
    * them: together with what was sent, they reveal the answer. They are returned once the report is on disk, so that
    * whether it leaves cannot depend on them. `invitation` is the code of a survey by invitation. `shipped` is the survey
-   * that ships with the page; it is used if no list of surveys is stored or can be fetched.
+   * that ships with the page; it is used if no list of surveys is stored and none can be fetched.
    * @param {string} survey @param {Record<string, unknown>} answers @param {Options} [options] @returns {Promise<Outcome>}
    */
   async answer(survey, answers = {}, options = {}) {

@@ -146,7 +146,7 @@ export function parseSurvey(text) {
   must(isListOf(tables, 1, MAX_QUESTIONS, () => true), "question");
   optional("languages", (tags) => isListOf(tags, 1, MAX_LANGUAGES, isTag));
   const languages = survey.languages ?? [""];
-  /** The tables of the survey and its questions, each with its texts in each language; a text that is not in exactly these is no text. @type {any[][]} */
+  /** The tables of the survey and its questions, each with its texts in each language; a text that is not in exactly these languages counts as missing. @type {any[][]} */
   const described = [survey, ...tables].map((part) =>
     languages.map((/** @type {string} */ tag) =>
       Object.fromEntries(

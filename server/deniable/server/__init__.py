@@ -9,7 +9,7 @@ __all__ = ["ask"]
 
 
 def __getattr__(name: str) -> object:
-    """Import `ask` when it is first used, because its libraries take half a second."""
+    """Import `ask` when it is first used, because its libraries load for half a second."""
     if name == "ask":
         from deniable.server.notebook import ask
 

@@ -50,7 +50,7 @@ SHOWN_SECONDS, POLL_SECONDS = 5.0, 0.1
 MAX_SIMULATED = 100_000
 REAL_ANSWERS = (
     "people have answered this survey, and a simulated crowd would be counted with them; simulate "
-    "in another one"
+    "in another survey"
 )
 
 Answers = Mapping[str, object]
@@ -138,10 +138,10 @@ class AskedSurvey:
         """Send the reports of a simulated crowd to the server; return how many it accepted.
 
         Each report is randomized like that of a device. `answers` draws the true answers of a
-        person; without it, all answers are equally common. Refuse a survey with real answers.
+        person; without it, all answers are equally likely. Refuse a survey with real answers.
 
-        Results grow in steps, each of which must be followed by another. So half of the crowd comes
-        later, and the results of the first half are there at the end.
+        A step of results appears once another step of reports follows. So the second half of the
+        crowd answers later, and at the end the results of the first half are shown.
         """
         if not 1 <= people <= MAX_SIMULATED:
             raise WrongUse(f"simulate 1 to {MAX_SIMULATED:,} people, not {people}")
@@ -189,7 +189,7 @@ class AskedSurvey:
     def _send(self, bodies: Sequence[bytes], codes: Sequence[str]) -> int:
         server = running_server(self._data)
         if server is None:
-            raise StoreUnusable("the server does not run any more; ask again")
+            raise StoreUnusable("the server is no longer running; call `ask` again")
         address, accepted = urlsplit(server.local), 0
         with closing(HTTPConnection(address.hostname or "", address.port, timeout=30)) as sender:
             for number, body in enumerate(bodies):

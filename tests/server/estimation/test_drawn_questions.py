@@ -32,7 +32,7 @@ from deniable.shared.survey.kinds.choice import Bit
 Array = npt.NDArray[np.float64]
 Cells = npt.NDArray[np.int64]
 
-FAR = 9  # standard deviations beyond which a law is negligible
+FAR = 9  # standard deviations beyond which a probability is negligible
 SHARES = (0.0, 0.02, 0.3, 0.5)
 
 
@@ -46,7 +46,7 @@ def covered(
 ) -> float:
     """Return the probability that the limits for the population contain the truth.
 
-    They rise with the count, so counts near the first and the last that cover are enough.
+    They rise with the count, so it is enough to find the first and the last count that cover.
     """
     counts, chances = law
     spread = np.unique(np.linspace(0, len(counts) - 1, 201).astype(int))
@@ -189,7 +189,7 @@ def test_two_rounds_of_any_size_are_covered(
 
 
 def test_the_larger_of_both_rounds_is_too_large_if_people_leave() -> None:
-    """Twin: as if those who were not asked the question in the first round were in the second."""
+    """Twin: as if people who were not asked in the first round took part in the second."""
     sizes = [(100, 500), (100, 100)]
     law = two_rounds("8", sizes, 0.3, leave=True)
     assert covered(bit("8"), sizes, law, 0.3) >= CONFIDENCE

@@ -90,7 +90,7 @@ class Surveys:
     def __init__(
         self, settings: Settings, state: State, transport: Transport, wake: Callable[[], None]
     ) -> None:
-        """Prepare to fetch lists; `wake` starts sending, because a list can have a new epoch."""
+        """Prepare to fetch lists. `wake` starts the sender after a list that has epochs."""
         self._wake = wake
         self._state, self._policy, self._now = state, settings.policy, settings.now
         self._server = settings.server

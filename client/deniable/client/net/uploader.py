@@ -163,7 +163,7 @@ class Uploader(ForkAware):
             thread.join(timeout)
 
     def _hurry_some(self, db: Transaction, ending: bool) -> list[int]:
-        """Make envelopes due, and return their numbers: those that this process has queued.
+        """Make envelopes due: those of this process, or the oldest of a folder. Return the numbers.
 
         At the end of a process with batches, only those of one survey and round: in two bodies that
         arrive together, the server could link one person's surveys. The rest waits for its moment.

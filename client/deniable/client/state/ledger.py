@@ -157,7 +157,7 @@ class Consents:
 def withheld(db: Transaction) -> tuple[str, dict[str, bytes]]:
     """Return a condition that excludes people whose withdrawal is not stored yet, and its values.
 
-    If there are very many, it excludes everyone.
+    Beyond MAX_WITHHELD people, it excludes everyone.
     """
     people = db.unwritten.copy()
     if len(people) > MAX_WITHHELD:

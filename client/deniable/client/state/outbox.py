@@ -10,11 +10,11 @@ that it comes from. So an envelope is sent at most ten times at first, and then 
 A try is counted before it is made, so that a try also counts if the app ends while it waits for the
 reply. Each envelope waits for a random moment, and the next one is drawn from those that are due.
 
-An acknowledged envelope is kept until its round's grace is over, in case the server loses it. Of
-each person, and of all, the oldest are deleted beyond a limit. If the list of surveys has a new
-epoch of the round, the envelope returns to the outbox, for another random moment. Its bytes are as
-deniable as before they were sent, and the survey's key, which is kept longer, links them to the
-device anyway.
+An acknowledged envelope is kept until its round's grace period ends, in case the server loses it.
+Beyond a limit per person and a limit for all, the oldest are deleted. If the list of surveys has a
+new epoch of the round, the envelope returns to the outbox, to leave at another random moment. Its
+bytes are as deniable as before they were sent, and the survey's key, which is kept longer, links
+them to the device anyway.
 
 The history is for the person whose device it is. It holds randomized reports, never an answer, and
 the day, not the hour.
@@ -136,7 +136,7 @@ def put(
     """Queue an envelope for this server, with its entry in the history.
 
     With a slot, it is a draft, which does not leave before it is due. Once acknowledged, it is kept
-    until `kept` or, without it, until its round's grace is over. Beyond the limits, the oldest
+    until `kept` or, without it, until its grace period ends. Beyond the limits, the oldest
     envelopes of the person, and then of all, are dropped and counted.
     """
     db.execute(
@@ -248,7 +248,7 @@ def withdraw_all(db: Transaction, person: bytes) -> None:
 def send_again(db: Transaction, server: str, now: datetime) -> None:
     """Queue acknowledged envelopes whose round has a new epoch, each for a random moment.
 
-    The moments are far apart, so that their time does not link the envelopes of a device.
+    The moments are far apart, so that timing does not link the envelopes of a device.
     """
     query = "SELECT survey, round, epoch FROM epochs WHERE server = ?"
     for survey, round_, epoch in db.execute(query, (server,)).fetchall():
@@ -408,7 +408,7 @@ def finish_batch(
 ) -> None:
     """Record the outcome of envelopes of one survey and round, and delete them.
 
-    Acknowledged ones are kept, unless they were withdrawn while they were being sent.
+    Acknowledged envelopes are kept apart, unless they were withdrawn while being sent.
     """
     for part, holders in _parts(batch):
         if delivery in ("accepted", "relayed"):
@@ -420,7 +420,7 @@ def finish_batch(
 
 
 def _keep_acknowledged(db: Transaction, part: Sequence[QueuedEnvelope], holders: str) -> None:
-    """Keep envelopes that the server has, as of the latest epoch in the list on disk."""
+    """Keep acknowledged envelopes, with their round's latest epoch in the list on disk."""
     db.execute(
         "INSERT INTO acknowledged SELECT number, person, survey, round, envelope,"  # noqa: S608 - placeholders
         " coalesce(kept, until), server,"
@@ -556,7 +556,7 @@ def _described(symbols: Iterable[ReportedSymbol]) -> str:
 
 
 def _sendable(db: Transaction, server: str) -> tuple[str, dict[str, object]]:
-    """Return the condition of the envelopes that may be sent to a server, and its values."""
+    """Return the SQL condition for envelopes that may be sent to a server, and its values."""
     others, values = withheld(db)
     return f"{SENDABLE} {others}", {"server": server, **values}
 
@@ -564,7 +564,7 @@ def _sendable(db: Transaction, server: str) -> tuple[str, dict[str, object]]:
 def _candidates(
     db: Transaction, server: str, now: datetime, up_to: int, within: float
 ) -> tuple[str, dict[str, object]]:
-    """Return the query of numbers of envelopes that may be sent now, and its values."""
+    """Return the query for the numbers of envelopes that may be sent now, and its values."""
     sendable, values = _sendable(db, server)
     queries = (
         f"""SELECT * FROM (SELECT number FROM outbox

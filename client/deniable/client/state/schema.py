@@ -82,7 +82,7 @@ TABLES = (
     # Envelopes to send, until their round's grace is over. Numbers are never used twice.
     # server: the address they were made for; tries: how often the envelope was sent;
     # due: it is not sent before (seconds since 1970), except by a flush; earliest: not even then.
-    # kept: until when an acknowledged envelope is kept, if not until its round's grace is over.
+    # kept: when an acknowledged envelope is deleted, if before the end of its grace period.
     # A draft has an empty envelope and a slot (drafts.py) until it is frozen.
     Table(
         "outbox",
@@ -94,8 +94,8 @@ TABLES = (
         UNIQUE (person, survey, round)""",
         personal=True,
     ),
-    # Envelopes that were acknowledged, until their round's grace is over, in case the server loses
-    # them. epoch: the last epoch of the round whose reports the server has.
+    # Acknowledged envelopes, kept until their round's grace period ends, in case the server loses
+    # them. epoch: the last epoch of the round for which the server has acknowledged the report.
     Table(
         "acknowledged",
         """

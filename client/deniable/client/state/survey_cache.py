@@ -23,8 +23,8 @@ ForecastDay = tuple[date, Outcome | None]  # the outcome from a day on, unless i
 class ListedSurvey(NamedTuple):
     """Entry of the list, with its fields in the order of the table's columns.
 
-    An entry with a problem has no document. `closes` is the end of the last day. It and `epochs`
-    are not columns; `epochs` holds pairs of a round and its signed epoch.
+    An entry with a problem has no document. Two fields are not columns: `closes` is the end of the
+    last day, and `epochs` holds pairs of a round and its signed epoch.
     """
 
     id: str

@@ -1,8 +1,8 @@
 /**
- * The draw behind a report, for the person who answered: which number was drawn, and which numbers send the same.
+ * The random draw behind a report, for the person who answered: the number drawn, and the numbers that send the same.
  *
- * A mechanism decides by its first 64 random bits, in a monotone order. So the numbers that send the same payload, with
- * all other random bytes as drawn, form an interval. Its ends are found by bisection, with the mechanism itself.
+ * A mechanism chooses a payload monotonically by one 64-bit number. So the numbers that send the same payload, with all
+ * other random bytes unchanged, form an interval. Bisection finds its ends, by running the mechanism itself.
  */
 
 import { ONE } from "../exact.js";
@@ -27,8 +27,8 @@ export function mechanismOf(asked) {
 }
 
 /**
- * Split the random bytes of a report by question. Before its mechanism, each question draws an answer that would stand
- * in for one that does not fit.
+ * Split the random bytes of a report by question. Before the draws of its mechanism, each question draws the answer
+ * that would replace one that does not fit.
  * @param {DataView[]} rolls @param {Asked[]} questions @param {boolean} asksOne
  */
 export function rollsOf(rolls, questions, asksOne) {
@@ -50,14 +50,14 @@ export function drawOf(asked, answer, rolls, payload) {
     return made.length === payload.length && made.every((byte, n) => byte === payload[n]);
   };
   const roll = last.getBigUint64(0, true);
-  if (!isSame(roll)) throw new Error("the draw is not that of the report");
+  if (!isSame(roll)) throw new Error("the draw does not match the report");
   if (asked.mechanism.endsWith("unary")) {
     return { coin: (last.getUint8(last.byteLength - 1) & 1) === 1 };
   }
   return { roll, from: end(roll, 0n, isSame), to: end(roll, ONE - 1n, isSame) };
 }
 
-/** Return the last number toward `far` that is the same. @param {bigint} near @param {bigint} far @param {(roll: bigint) => boolean} isSame */
+/** Return the last number toward `far` that sends the same. @param {bigint} near @param {bigint} far @param {(roll: bigint) => boolean} isSame */
 function end(near, far, isSame) {
   if (isSame(far)) return far;
   while (near - far > 1n || far - near > 1n) {
@@ -76,7 +76,7 @@ function replaced(view, roll) {
   return copy;
 }
 
-/** Return percent of all numbers with as many decimals as tell them apart, at least one. @param {bigint[]} rolls */
+/** Return numbers as percentages of the range, with at least one decimal and enough to distinguish them. @param {bigint[]} rolls */
 export function percent(...rolls) {
   for (let decimals = 1n;; decimals++) {
     const texts = rolls.map((roll) => {

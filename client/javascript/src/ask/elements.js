@@ -1,4 +1,4 @@
-/** Elements of the page that asks: small builders, the form's fields, and the picture of 100 people. */
+/** Elements of the respondent page: small builders, the form's fields, and the picture of 100 people. */
 
 import { fill } from "../description.js";
 
@@ -23,7 +23,7 @@ export function make(name, attributes = {}, ...children) {
 /** Return a paragraph. @param {string} text @param {Record<string, string | boolean>} [attributes] */
 export const paragraph = (text, attributes) => make("p", attributes, text);
 
-/** Return the fields of a question. Nothing is filled in by the browser, or remembered by it. @param {Field} field @param {Texts} texts @param {string} lang of the survey's words */
+/** Return the fields of a question. The browser neither fills them in nor remembers them. @param {Field} field @param {Texts} texts @param {string} lang of the survey's words */
 export function fieldset(field, texts, lang) {
   const legend = make("legend", { lang }, field.title);
   if (field.kind === "bit") {

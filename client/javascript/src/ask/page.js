@@ -1,10 +1,10 @@
 /**
- * The page that asks: `/ask/NAME`, the same files on another host, or an element of any page.
+ * The respondent page: `/ask/NAME`, the same files on another host, or an element of any page.
  *
- * It verifies the survey, asks, and answers with the client. The person presses once. Before the draw is shown, the
- * charge and the report are on disk and the first attempt to send is over, so leaving the page then changes nothing.
- * Answer and draw are only on the screen, until the page is left. The browser's storage has what the client stores, and
- * a record of what was sent, which is not secret.
+ * It verifies the survey, shows the questions, and sends the answers through the client. The person presses once. Before
+ * the draw is shown, the charge and the report are on disk and the first attempt to send is over, so leaving the page
+ * then changes nothing. Answer and draw are only on the screen, until the page is left. The browser's storage has what
+ * the client stores, and a record of what was sent, which is not secret.
  */
 
 import { browserStorage } from "../browser-storage.js";
@@ -54,7 +54,7 @@ class Page {
   /** @type {() => (Node | string)[]} */
   #view = () => [paragraph(this.#texts.loading)];
   #isBusy = false;
-  #wasLeft = false; // then the draw is not shown, not even if the page was left while the report was being sent
+  #wasLeft = false; // if true, the draw is not shown, even if the page was left while the report was being sent
   #shown = ""; // the report that is shown
   #isAgain = false;
   #tabs = new BroadcastChannel("deniable-ask");
@@ -74,7 +74,7 @@ class Page {
     this.#root = root;
   }
 
-  /** Load and verify the survey, and show the form, what was sent, or why nothing can be answered. */
+  /** Load and verify the survey, and show the form, what was sent, or why the survey cannot be answered. */
   async start() {
     addEventListener("pagehide", () => { // a page that is kept in memory must not show the answer again
       [this.#drawn, this.#wasLeft] = [undefined, true];
@@ -92,7 +92,7 @@ class Page {
     }
   }
 
-  /** Return the sentence that ends the page, if any. @returns {Promise<[keyof Texts, Record<string, string>?] | undefined>} */
+  /** Return the message to show in place of the form, if any. @returns {Promise<[keyof Texts, Record<string, string>?] | undefined>} */
   async #load() {
     const { survey: id = "", key = "" } = this.#root.dataset;
     const address = new URL(`${id}.json`, import.meta.url);
@@ -128,7 +128,7 @@ class Page {
     return undefined;
   }
 
-  /** The limits of this page, in its own code: a survey may ask for less. */
+  /** Return the limits that this page itself sets; a survey may ask for less. */
   #policy() {
     const { questions, labels } = this.#survey;
     return new Policy({
@@ -160,7 +160,7 @@ class Page {
     this.#render();
   }
 
-  /** Take the code out of the address. The entry of the tab's history keeps it until the report is stored, for a reload. */
+  /** Remove the code from the address. The tab's history entry keeps it for a reload, until the report is stored. */
   #takeCode() {
     this.#invitation = CODE.test(location.hash)
       ? location.hash.slice(1).toLowerCase()
@@ -170,7 +170,7 @@ class Page {
     return this.#invitation;
   }
 
-  /** Answer, once. @param {HTMLFormElement} form */
+  /** Submit the answers, once. @param {HTMLFormElement} form */
   async #press(form) {
     if (this.#isBusy) return;
     [this.#isBusy, this.#wasLeft] = [true, false];
@@ -194,7 +194,7 @@ class Page {
       if (this.#invitation) history.replaceState({ ...history.state, code: "" }, "", location.href);
       if (draws) {
         const shown = { payloads: draws.payloads.map(hex) };
-        await this.#storage.put(`ask-${report}`, shown).catch(() => {}); // only for the screen: the report leaves
+        await this.#storage.put(`ask-${report}`, shown).catch(() => {}); // only for display: the report leaves anyway
         await this.#client.flush(SECONDS_TO_SEND);
         const places = await Promise.all(
           this.#survey.questions.map((question, n) => question.place(answers[n])),
@@ -207,7 +207,7 @@ class Page {
     }
   }
 
-  /** Keep the server's word on a report, and show it. @param {string} report @param {number} status @param {any} json */
+  /** Store the server's verdict on a report, and show it. @param {string} report @param {number} status @param {any} json */
   async #settle(report, status, json) {
     const refused = json?.refused?.[0]?.code ?? (status < 400 ? "" : String(status));
     await this.#storage.put(`verdict-${report}`, { refused });
@@ -215,14 +215,14 @@ class Page {
     await this.#showAgain(report);
   }
 
-  /** Show what was sent again, after the server's word came, here or in another tab. @param {string} report */
+  /** Update what is shown after the server's verdict has arrived, here or in another tab. @param {string} report */
   async #showAgain(report) {
     if (this.#shown === report) await this.#showSent(report, this.#isAgain);
   }
 
-  /** Show what was sent, permanently. @param {string} report @param {boolean} isAgain whether this browser had answered before */
+  /** Show what was sent, from now on. @param {string} report @param {boolean} isAgain whether this browser had answered before */
   async #showSent(report, isAgain) {
-    if (isAgain && !this.#shown) this.#client.flush(SECONDS_TO_SEND); // what waits since an earlier visit
+    if (isAgain && !this.#shown) this.#client.flush(SECONDS_TO_SEND); // what has waited since an earlier visit
     [this.#shown, this.#isAgain, this.#isBusy] = [report, isAgain, true];
     /** @type {[Sent | undefined, {refused: string} | undefined, object | undefined]} */
     const [sent, verdict, waits] = await Promise.all(
@@ -241,16 +241,16 @@ class Page {
     return TEXTS[bestTag(this.#wanted, Object.keys(TEXTS))];
   }
 
-  /** The language of the survey's own words; empty if the survey does not name it. */
+  /** The language of the survey's own texts; empty if the survey names no languages. */
   get #lang() {
     return bestTag(this.#wanted, this.#table?.languages ?? [""]);
   }
 
-  /** Return the words of one language. @param {any} text of one language, or of several by tag */
+  /** Return a text in the language of the page. @param {any} text in one language, or in several by tag */
   #words = (text) =>
     text && typeof text === "object" && !Array.isArray(text) ? text[this.#lang] : text;
 
-  /** Show one sentence, and nothing to press. @param {keyof Texts} name @param {Record<string, string>} [values] */
+  /** Show one sentence, without a form. @param {keyof Texts} name @param {Record<string, string>} [values] */
   #say(name, values = {}) {
     this.#view =
       () => [paragraph(fill(this.#texts[name], values), { role: "status", class: "note" })];
@@ -272,7 +272,7 @@ class Page {
     if (isPage) document.documentElement.lang = this.#root.lang;
   }
 
-  /** Return the switch between languages. */
+  /** Return the language switch. */
   #switch() {
     const tags = [...new Set([...this.#table.languages ?? [], ...Object.keys(TEXTS)])];
     const now = bestTag(this.#wanted, tags);
@@ -323,7 +323,7 @@ class Page {
     return [form, ...this.#explanation()];
   }
 
-  /** Return why nobody can know the answer, and who sees what. */
+  /** Return the explanation of the noise, and of who sees what. */
   #explanation() {
     const texts = this.#texts, { epsilon, byInvitation } = this.#survey;
     const { rounds, labels, keyUntil } = this.#survey;
@@ -345,7 +345,7 @@ class Page {
     ];
   }
 
-  /** Return what someone can learn who sees reports of this ε. @param {bigint} epsilon */
+  /** Return how sure someone can become who sees reports of this ε. @param {bigint} epsilon */
   #belief(epsilon) {
     const share = Number(beliefAfter(epsilon));
     const form = share < 100 ? this.#texts.belief : this.#texts.beyond;
@@ -389,7 +389,7 @@ class Page {
     ];
   }
 
-  /** Return what was sent about each question, after its draw if that was just made. @param {Sent} sent @param {boolean} isQueued */
+  /** Return what was sent about each question, preceded by its draw if that was just made. @param {Sent} sent @param {boolean} isQueued */
   #sentences({ payloads }, isQueued) {
     const texts = this.#texts, form = isQueued ? texts.sent_later : texts.sent;
     const parts = this.#parts(payloads.map(unhex));
@@ -437,7 +437,7 @@ class Page {
   /** @param {Asked} asked */
   #title = (asked) => this.#words(/** @type {any} */ (asked).title) ?? asked.name;
 
-  /** Return an answer in words. @param {Asked} asked @param {unknown} answer */
+  /** Return an answer as text. @param {Asked} asked @param {unknown} answer */
   #answer(asked, answer) {
     if (asked.kind === "bit") return answer ? this.#texts.yes : this.#texts.no;
     if (asked.kind === "choice") {
@@ -449,7 +449,7 @@ class Page {
   /** @param {Asked} asked @param {number} n */
   #label = (asked, n) => (this.#words(/** @type {any} */ (asked).labels) ?? asked.options)[n];
 
-  /** Return in words what was sent about a question. @param {Asked} asked @param {Uint8Array} payload */
+  /** Return as text what was sent about a question. @param {Asked} asked @param {Uint8Array} payload */
   #sent(asked, payload) {
     const texts = this.#texts;
     if (asked.kind === "bit") return payload[0] ? texts.yes : texts.no;
@@ -475,7 +475,7 @@ function answerOf({ kind, options = [] }, text) {
   return kind === "number" ? Number(text) : text;
 }
 
-/** Fill in a form again, after a change of the language. @param {HTMLElement} root @param {FormData} given */
+/** Restore the answers in a form after the language has changed. @param {HTMLElement} root @param {FormData} given */
 function restore(root, given) {
   for (const [name, value] of given) {
     const fields = /** @type {any} */ (root.querySelector("form")?.elements.namedItem(name));

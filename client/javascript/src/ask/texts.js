@@ -1,4 +1,4 @@
-/** The words of the page that asks, in every language of its own interface. The survey's words are in its document. */
+/** Texts of the respondent page's own interface, in each of its languages. The survey's texts are in its document. */
 
 import { closestLanguage } from "../description.js";
 
@@ -13,41 +13,45 @@ const ENGLISH = {
   range: "from {low} to {high}",
   bytes: "Only the first {length} bytes count.",
   press: "Send",
-  once: "Press once. Your report is stored on this device and then sent. Nobody can take it back.",
-  one_of: "Your device sends the report of one of these questions, and picks it by chance.",
+  once: "Press once. Your report is stored on this device and then sent. You cannot take it back.",
+  one_of:
+    "Your device picks one of these questions by chance, and sends a report of that one only.",
   safe_title: "Why nobody can be sure of your answer",
   noise:
     "Your device may change your answer by chance before it sends it, so nobody can be sure of your answer.",
   belief: "If someone is 10 % sure before, they can be at most {share} % sure after (ε {epsilon}).",
   beyond: "If someone is 10 % sure before, they can be more than 99 % sure after (ε {epsilon}).",
   odds_bit: "Of 100 people who say yes, about {keep} send yes and {lie} send no.",
-  odds_choice: "Of 100 people, about {keep} send their own answer. The others send another one.",
+  odds_choice:
+    "Of 100 people, about {keep} send their own answer. The others send a different one.",
   picture:
-    "100 people of whom someone believes that each is 10 % likely to have said it. Before: {before} of 100. After seeing what they send: at most {after} of 100.",
+    "100 people. Someone suspects {before} of them before seeing what they send, and at most {after} of them afterwards.",
   before: "before: 10",
   after: "after: at most {share}",
   leaves_title: "Who sees what",
   leaves:
-    "Sent in clear with it: {names}. The server sees your network address while the report arrives, so it can tell that you took part.",
+    "Sent in clear with the report: {names}. The server sees your network address while the report arrives, so it can tell that you took part.",
   the_survey: "the survey",
   the_round: "the round",
-  all_rounds: "This survey asks up to {rounds} times. That is for each time. For all of them:",
-  kept: "The server deletes the report by {until}. Backups may keep it longer. The counts stay.",
+  all_rounds:
+    "This survey asks up to {rounds} times. That figure is for one time. For all of them:",
+  kept:
+    "The server deletes the report by {until}. Backups may keep it longer. The counts are kept.",
   trust:
-    "The party that serves this page's script could see your answer. Its files are listed in the server's public register, so that anyone can check them.",
+    "Anyone who can change this page's script could see your answer. The page's files are listed in the server's public register, so that anyone can check them.",
   invitation:
     "The person who gave you this code, working together with the server, may know which report is yours.",
   checked: "Survey {id}, signed by the key {key}.",
   said: "You said {answer}.",
-  drew: "Your device drew {drawn} of 100.",
-  sends: "For your answer, {from} to {to} sends: {sent}.",
+  drew: "Your device drew the random number {drawn} (from 0 to 100).",
+  sends: "With your answer, every number from {from} to {to} sends: {sent}.",
   coin: "Your device tossed a coin for your option: {side}. So it sends: {sent}.",
   heads: "heads",
   tails: "tails",
   not_picked: "Your device picked another question by chance, so nothing about this one was sent.",
-  integers: "The whole numbers behind this",
+  integers: "The exact numbers",
   drawn_integer: "Drawn",
-  interval: "Sends the same",
+  interval: "Numbers that send the same",
   of: "of {all}",
   sent_title: "What was sent",
   sent: "This was sent: {sent}.",
@@ -61,11 +65,11 @@ const ENGLISH = {
   arrived:
     "Your report has arrived. It counts as one answer, and nobody can be sure that it is true.",
   waiting:
-    "Your report is stored on this device. It leaves as soon as this page is open and the device is online.",
+    "Your report is stored on this device. It is sent as soon as this page is open and the device is online.",
   sending: "Your report is stored on this device and is being sent.",
   answered: "This browser has already answered.",
-  unknown_report: "What it sent is no longer known here.",
-  results: "How others answer so far",
+  unknown_report: "What it sent is no longer stored here.",
+  results: "How others have answered so far",
   early: "This survey opens on {day}.",
   over: "This survey ended on {day}. Nothing was sent.",
   closed: "This survey is closed. Nothing was sent.",
@@ -77,10 +81,10 @@ const ENGLISH = {
     "This browser does not store data durably on this page, so you cannot answer safely here. Nothing was sent.",
   signal:
     "Your browser asks sites not to collect data (Do Not Track or Global Privacy Control). Nothing was sent.",
-  unanswerable: "Only an app can answer this survey, not a page. Nothing was sent.",
+  unanswerable: "This survey can be answered only in an app, not on a page. Nothing was sent.",
   budget:
     "This browser has already revealed as much as it may in this quarter (ε 8). Nothing was sent.",
-  skipped: "By chance, this browser does not answer in this round. Nothing was sent.",
+  skipped: "This browser was not drawn for this round. Nothing was sent.",
   own_page:
     "This survey is by invitation, which works only on the page of its own server. Nothing was sent.",
   no_code: "This survey is by invitation, and this link has no valid code. Nothing was sent.",
@@ -92,7 +96,7 @@ const ENGLISH = {
 /** @type {Texts} */
 const GERMAN = {
   loading: "Die Umfrage wird geprüft.",
-  asked_by: "Gefragt von {owner}",
+  asked_by: "Eine Umfrage von {owner}",
   language: "Sprache",
   yes: "Ja",
   no: "Nein",
@@ -100,84 +104,87 @@ const GERMAN = {
   bytes: "Nur die ersten {length} Bytes zählen.",
   press: "Senden",
   once:
-    "Drücken Sie einmal. Ihre Meldung wird auf diesem Gerät gespeichert und dann gesendet. Niemand kann sie zurücknehmen.",
-  one_of: "Ihr Gerät sendet die Meldung zu einer dieser Fragen und wählt sie zufällig aus.",
-  safe_title: "Warum niemand Ihre Antwort sicher wissen kann",
+    "Drücken Sie nur einmal. Ihre Meldung wird auf diesem Gerät gespeichert und dann gesendet. Sie können sie nicht zurücknehmen.",
+  one_of: "Ihr Gerät wählt eine dieser Fragen zufällig aus und sendet nur zu dieser eine Meldung.",
+  safe_title: "Warum sich niemand Ihrer Antwort sicher sein kann",
   noise:
-    "Ihr Gerät ändert Ihre Antwort vielleicht zufällig, bevor es sie sendet. Deshalb kann sich niemand Ihrer Antwort sicher sein.",
+    "Ihr Gerät ändert Ihre Antwort möglicherweise zufällig, bevor es sie sendet. Deshalb kann sich niemand Ihrer Antwort sicher sein.",
   belief:
     "Wer sich vorher zu 10 % sicher ist, kann sich danach zu höchstens {share} % sicher sein (ε {epsilon}).",
   beyond:
     "Wer sich vorher zu 10 % sicher ist, kann sich danach zu mehr als 99 % sicher sein (ε {epsilon}).",
-  odds_bit: "Von 100 Menschen, die Ja sagen, senden etwa {keep} Ja und {lie} Nein.",
+  odds_bit: "Von 100 Menschen, die mit Ja antworten, senden etwa {keep} Ja und {lie} Nein.",
   odds_choice: "Von 100 Menschen senden etwa {keep} ihre eigene Antwort, die anderen eine andere.",
   picture:
-    "100 Menschen, von denen jemand glaubt, dass es jeder mit 10 % Wahrscheinlichkeit gesagt hat. Vorher: {before} von 100. Nachdem zu sehen ist, was sie senden: höchstens {after} von 100.",
+    "100 Menschen. Jemand verdächtigt {before} von ihnen, bevor ihre Meldungen bekannt sind, und danach höchstens {after} von ihnen.",
   before: "vorher: 10",
   after: "danach: höchstens {share}",
   leaves_title: "Wer was sieht",
   leaves:
-    "Offen mitgesendet werden: {names}. Der Server sieht die Netzadresse, während die Meldung ankommt, und damit, dass Sie teilnehmen.",
+    "Offen mit der Meldung gesendet werden: {names}. Der Server sieht Ihre Netzwerkadresse, während die Meldung ankommt, und weiß deshalb, dass Sie teilgenommen haben.",
   the_survey: "die Umfrage",
   the_round: "die Runde",
-  all_rounds: "Diese Umfrage fragt bis zu {rounds} Mal. Das gilt für jedes Mal. Für alle zusammen:",
+  all_rounds:
+    "Diese Umfrage fragt bis zu {rounds}-mal. Die Angabe oben gilt für ein einzelnes Mal. Für alle zusammen gilt:",
   kept:
-    "Der Server löscht die Meldung bis zum {until}. Sicherungskopien können länger bestehen. Die Zählung bleibt.",
+    "Der Server löscht die Meldung bis zum {until}. In Sicherungskopien kann sie länger erhalten bleiben. Die Zählung bleibt gespeichert.",
   trust:
-    "Wer das Skript dieser Seite ausliefert, könnte Ihre Antwort sehen. Seine Dateien stehen im öffentlichen Register des Servers, damit alle sie prüfen können.",
+    "Wer das Skript dieser Seite ändern kann, könnte Ihre Antwort sehen. Die Dateien der Seite stehen im öffentlichen Register des Servers, damit alle sie prüfen können.",
   invitation:
-    "Wer Ihnen diesen Code gegeben hat, kann zusammen mit dem Server wissen, welche Meldung von Ihnen ist.",
-  checked: "Umfrage {id}, unterschrieben mit dem Schlüssel {key}.",
-  said: "Sie sagten {answer}.",
-  drew: "Ihr Gerät zog {drawn} von 100.",
-  sends: "Bei Ihrer Antwort sendet {from} bis {to}: {sent}.",
-  coin: "Ihr Gerät warf für Ihre Option eine Münze: {side}. Also sendet es: {sent}.",
+    "Wer Ihnen diesen Code gegeben hat, könnte zusammen mit dem Server herausfinden, welche Meldung von Ihnen stammt.",
+  checked: "Umfrage {id}, signiert mit dem Schlüssel {key}.",
+  said: "Ihre Antwort war {answer}.",
+  drew: "Ihr Gerät hat die Zufallszahl {drawn} gezogen (von 0 bis 100).",
+  sends: "Bei Ihrer Antwort führt jede Zahl von {from} bis {to} zu dieser Meldung: {sent}.",
+  coin: "Ihr Gerät hat für Ihre Option eine Münze geworfen: {side}. Deshalb sendet es: {sent}.",
   heads: "Kopf",
   tails: "Zahl",
-  not_picked: "Ihr Gerät hat zufällig eine andere Frage gewählt. Hierzu wurde nichts gesendet.",
-  integers: "Die ganzen Zahlen dahinter",
+  not_picked:
+    "Ihr Gerät hat zufällig eine andere Frage gewählt. Zu dieser Frage wurde nichts gesendet.",
+  integers: "Die genauen Zahlen",
   drawn_integer: "Gezogen",
-  interval: "Sendet dasselbe",
+  interval: "Zahlen mit derselben Meldung",
   of: "von {all}",
   sent_title: "Was gesendet wurde",
-  sent: "Das wurde gesendet: {sent}.",
-  sent_later: "Das wird gesendet: {sent}.",
+  sent: "Gesendet wurde: {sent}.",
+  sent_later: "Gesendet wird: {sent}.",
   options: "eine Liste mit {options}",
   nothing: "eine leere Liste",
   pattern: "ein Muster, das zu {options} passt",
   number: "etwa {value}",
-  symbol: "Zeichen {symbol} von {symbols}",
-  text: "ein Code, den viele Texte teilen",
+  symbol: "Symbol {symbol} von {symbols}",
+  text: "ein Code, der zu vielen Texten gehört",
   arrived:
     "Ihre Meldung ist angekommen. Sie zählt als eine Antwort, und niemand kann sicher sein, dass sie stimmt.",
   waiting:
-    "Ihre Meldung ist auf diesem Gerät gespeichert. Sie geht ab, sobald diese Seite offen und das Gerät online ist.",
+    "Ihre Meldung ist auf diesem Gerät gespeichert. Sie wird gesendet, sobald diese Seite geöffnet und das Gerät online ist.",
   sending: "Ihre Meldung ist auf diesem Gerät gespeichert und wird gesendet.",
-  answered: "Dieser Browser hat schon geantwortet.",
-  unknown_report: "Was er gesendet hat, ist hier nicht mehr bekannt.",
-  results: "Wie andere bisher antworten",
+  answered: "In diesem Browser wurde die Umfrage bereits beantwortet.",
+  unknown_report: "Was gesendet wurde, ist hier nicht mehr gespeichert.",
+  results: "Wie andere bisher geantwortet haben",
   early: "Diese Umfrage beginnt am {day}.",
-  over: "Diese Umfrage endete am {day}. Nichts wurde gesendet.",
-  closed: "Diese Umfrage ist geschlossen. Nichts wurde gesendet.",
+  over: "Diese Umfrage endete am {day}. Es wurde nichts gesendet.",
+  closed: "Diese Umfrage ist geschlossen. Es wurde nichts gesendet.",
   corrupted:
-    "Dieser Link ist beschädigt, oder die Umfrage lässt sich nicht prüfen. Nichts wurde gesendet.",
+    "Dieser Link ist beschädigt, oder die Umfrage lässt sich nicht prüfen. Es wurde nichts gesendet.",
   unreachable:
     "Die Umfrage konnte nicht geladen werden. Prüfen Sie die Verbindung und laden Sie die Seite neu.",
   browser:
-    "Diesem Browser fehlt Kryptografie, die diese Seite braucht (Ed25519). Hier können Sie nicht sicher antworten. Nichts wurde gesendet.",
+    "Diesem Browser fehlt ein kryptografisches Verfahren, das diese Seite braucht (Ed25519). Hier können Sie nicht sicher antworten. Es wurde nichts gesendet.",
   storage:
-    "Dieser Browser speichert auf dieser Seite nichts dauerhaft. Hier können Sie nicht sicher antworten. Nichts wurde gesendet.",
+    "Dieser Browser speichert auf dieser Seite nichts dauerhaft. Hier können Sie nicht sicher antworten. Es wurde nichts gesendet.",
   signal:
-    "Ihr Browser bittet darum, keine Daten zu sammeln (Do Not Track oder Global Privacy Control). Nichts wurde gesendet.",
-  unanswerable: "Diese Umfrage kann nur eine App beantworten, keine Seite. Nichts wurde gesendet.",
+    "Ihr Browser bittet darum, keine Daten zu sammeln (Do Not Track oder Global Privacy Control). Es wurde nichts gesendet.",
+  unanswerable:
+    "Diese Umfrage lässt sich nur in einer App beantworten, nicht auf einer Seite. Es wurde nichts gesendet.",
   budget:
-    "Dieser Browser hat in diesem Quartal schon so viel verraten, wie er darf (ε 8). Nichts wurde gesendet.",
-  skipped: "Dieser Browser antwortet in dieser Runde zufällig nicht. Nichts wurde gesendet.",
+    "Dieser Browser hat in diesem Quartal schon so viel preisgegeben, wie er darf (ε 8). Es wurde nichts gesendet.",
+  skipped: "Dieser Browser wurde für diese Runde nicht ausgelost. Es wurde nichts gesendet.",
   own_page:
-    "Für diese Umfrage braucht man eine Einladung. Das geht nur auf der Seite ihres eigenen Servers. Nichts wurde gesendet.",
+    "Diese Umfrage ist nur mit einer Einladung zugänglich. Einladungen gelten nur auf der Seite des Servers, der die Umfrage anbietet. Es wurde nichts gesendet.",
   no_code:
-    "Für diese Umfrage braucht man eine Einladung, und dieser Link hat keinen gültigen Code. Nichts wurde gesendet.",
-  spent: "Diese Einladung wurde schon benutzt. Ihre Meldung wurde nicht gezählt.",
+    "Diese Umfrage ist nur mit einer Einladung zugänglich, und dieser Link hat keinen gültigen Code. Es wurde nichts gesendet.",
+  spent: "Diese Einladung wurde bereits benutzt. Ihre Meldung wurde nicht gezählt.",
   unknown_code: "Der Server kennt diese Einladung nicht. Ihre Meldung wurde nicht gezählt.",
   refused: "Der Server hat die Meldung abgelehnt ({code}). Sie wurde nicht gezählt.",
 };
@@ -185,7 +192,7 @@ const GERMAN = {
 /** @type {Record<string, Texts>} */
 export const TEXTS = { en: ENGLISH, de: GERMAN };
 
-/** Return the closest language to the first wanted tag that has one; otherwise the first. @param {readonly string[]} wanted @param {string[]} offered */
+/** Return the offered language closest to the first wanted tag that matches any; otherwise the first offered. @param {readonly string[]} wanted @param {string[]} offered */
 export function bestTag(wanted, offered) {
   const base = (/** @type {string} */ tag) => tag.toLowerCase().split("-")[0];
   const known = wanted.find((tag) => offered.some((other) => base(other) === base(tag)));

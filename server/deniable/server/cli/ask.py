@@ -1,4 +1,4 @@
-"""`deniable ask`: from a survey file to a link that people open; and `deniable invite`."""
+"""`deniable ask` and `deniable invite`: publish a survey, and print links that people open."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ FOLDER = "deniable-data"
 MAX_INVITATIONS = 100_000
 EPSILONS = ("0.5", "1", "2")
 NO_TERMINAL = (
-    "there is no terminal to ask you at; name a survey file, or start from a template: "
+    "there is no terminal on which to ask you; pass a survey file, or start from a template: "
     "deniable ask --template yes-no"
 )
 REACHES = {
-    "machine": "It reaches this machine only. To reach phones, put a proxy with TLS or a tunnel in "
-    "front (DEPLOYING.md, “Ask by link”), and add --url https://…",
+    "machine": "It works on this machine only. To reach phones, put a TLS proxy or tunnel in front "
+    "(DEPLOYING.md, “Ask by link”), and add --url https://…",
     "network": "It reaches people on this network.",
     "everyone": "It reaches everyone.",
-    "no one else": "It reaches no one but this machine: on plain http from another machine, "
-    "browsers refuse the cryptography that answering needs. Put a proxy with TLS or a tunnel in "
-    "front (DEPLOYING.md, “Ask by link”), and add --url https://…",
+    "no one else": "It works on this machine only: over plain http, browsers on other machines "
+    "refuse the cryptography that the page needs. Put a proxy with TLS or a tunnel in front "
+    "(DEPLOYING.md, “Ask by link”), and add --url https://…",
 }
 RECOMMENDED = (
-    "ε {} is recommended: a report leaves real doubt about anyone, and a hundred people still show "
-    "a clear majority."
+    "ε {} is recommended: each report leaves real doubt about its sender, and a hundred reports "
+    "still show a clear majority."
 )
 OWN_KEY = (
     "The server signs its surveys with its own key: anyone who breaks into it can publish surveys. "
-    "To hold the key elsewhere, publish with --key FILE."
+    "To keep the key elsewhere, publish with --key FILE."
 )
 HAND_OUT = (
     "Each link counts one answer. Hand them out without a list of who got which: the person who "
     "gives someone a code, working together with the server, may know which report is theirs. "
-    "They are shown only now: the store keeps hashes."
+    "The links are shown only now, because the store keeps only hashes."
 )
 
 
@@ -112,7 +112,7 @@ def _ask(args: Namespace) -> int:
 
 
 def _export(args: Namespace, published: PublishedSurvey, server: str | None) -> int:
-    """Write the page that asks for another host, which sends reports to the server."""
+    """Write a copy of the respondent page for another host; it sends reports to the server."""
     from deniable.server.pages.respondent.hosted_page import export_page
 
     if not server:
@@ -150,7 +150,7 @@ def _survey_file(args: Namespace) -> Path:
 
 
 def _serve(args: Namespace, published: PublishedSurvey) -> int:
-    """Run the server until Ctrl-C, and print the link once it is ready."""
+    """Run the server until Ctrl-C. Print the link once the server is ready."""
     from deniable.server.process.addresses import ServerAddresses
     from deniable.server.process.roles import Settings, serve
 
@@ -176,7 +176,7 @@ def _serve(args: Namespace, published: PublishedSurvey) -> int:
 def _show(
     args: Namespace, published: PublishedSurvey, server: ServerAddresses, token: str | None = None
 ) -> int:
-    """Print the link, its QR code, whom it reaches, and where the results are."""
+    """Print the link, its QR code, who can open it, and where the results are."""
     url, survey = args.url or server.devices, published.survey
     link, results = f"{url}/ask/{published.name}", f"{server.people}/surveys/{published.id}"
     results += f"?token={token}" if token else ""
@@ -212,7 +212,7 @@ def _end(survey: Survey, published: PublishedSurvey, args: Namespace) -> str:
 
 
 def reach(url: str) -> str:
-    """Return whom a link reaches: a key of REACHES."""
+    """Return who can open a link, as a key of REACHES."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if is_loopback(host):
@@ -253,7 +253,7 @@ def _asked_draft() -> Draft:
         people = _whole(_input("About how many people will answer", str(USUAL_PEOPLE)))
         print("\n".join(epsilon_lines(draft, people)))
         draft = replace(draft, epsilon=_input("ε", draft.epsilon))
-        return replace(draft, owner=_input("Who asks, for the people you ask", draft.owner))
+        return replace(draft, owner=_input("Who asks, as shown to respondents", draft.owner))
     except EOFError:
         raise WrongUse("the input ended; nothing was written") from None
 
@@ -268,7 +268,7 @@ def epsilon_lines(draft: Draft, people: int) -> list[str]:
 
     (question,) = draft.questions  # a bit or a choice
     values = {"options": max(2, len(question.options))}
-    lines = ["ε says how much one report can reveal about a person. Smaller protects better:"]
+    lines = ["ε limits what one report can reveal about a person. A smaller ε protects better:"]
     for epsilon in EPSILONS:
         planned = choose(asked(question.kind, epsilon, values))
         odds = question_odds(planned.epsilon.billionths, 1, ENGLISH).strip()
@@ -283,7 +283,7 @@ def _input(prompt: str, otherwise: str = "") -> str:
         text = input(f"{prompt}{f' [{otherwise}]' if otherwise else ''}: ").strip() or otherwise
         if text:
             return text
-        print("Write at least one character.")
+        print("Type at least one character.")
 
 
 def _whole(text: str) -> int:
@@ -332,7 +332,7 @@ def _invite(args: Namespace) -> int:
 
 ASK = Verb(
     "ask",
-    "publish a survey and print a link that people answer",
+    "publish a survey and print the link where people answer it",
     _ask_arguments,
     _ask,
     group="ask",

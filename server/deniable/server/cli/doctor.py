@@ -28,8 +28,8 @@ ASIDE = (
 NO_FOLDER = "--repair works only on data folders; for a database, use PostgreSQL's own tools"
 OWN_TOOLS = "its files are not checked here; use PostgreSQL's own tools, such as pg_amcheck"
 LOST_FIX = (
-    "if you have a newer copy of the files, put it back before the next start of the server or "
-    "repair, which records the loss"
+    "if you have a newer copy of the files, put it back before you start the server or repair, "
+    "because both record the loss"
 )
 REPAIR = "stop the server, then: deniable doctor --data DIR --repair"
 WORDS = {
@@ -136,7 +136,7 @@ def _checks(data: Path, repair: bool) -> Iterator[Finding]:
 def _receipts(data: Path, repair: bool, known: bool) -> Finding:
     """Compare the reports in the files with the number that was acknowledged.
 
-    A repair records a loss. If a file that was set aside explains it (`known`), it is no fault.
+    A repair records a loss. It is no fault if a file that was set aside explains it (`known`).
     """
     from deniable.server.store import FILE
     from deniable.server.store.sqlite.inspection import record_loss

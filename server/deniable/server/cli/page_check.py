@@ -1,4 +1,4 @@
-"""`deniable doctor --page`: compare a page that asks with the register of its server."""
+"""`deniable doctor --page`: compare a respondent page with the register of its server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from deniable.shared.errors import Refused, WrongUse
 MAX_BYTES = 4 * 2**20
 TIMEOUT_SECONDS = 10.0
 AVOID = "do not answer on this page; ask its host why it differs"
-REGISTERED = "all {} files are those in the register: entry {}"
+REGISTERED = "all {} files match the register: entry {}"
 UNREGISTERED = "the register has no entry for these files; different: {}"
 REPLACED = "the files are those of entry {}, and entry {} replaced them"
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--page", metavar="URL", help="compare a page that asks with the register")
+    parser.add_argument("--page", metavar="URL", help="compare a respondent page with the register")
     add_json(parser)
 
 
@@ -76,7 +76,7 @@ def _fetch(address: str) -> bytes:
 
 PAGE_CHECK = Verb(
     "doctor",
-    "compare a page that asks with the register of its server",
+    "compare a respondent page with the register of its server",
     arguments,
     run,
     option="page",

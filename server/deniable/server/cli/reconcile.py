@@ -39,8 +39,8 @@ def arguments(parser: ArgumentParser) -> None:
         "--epoch",
         type=int,
         metavar="N",
-        help="1 or 2 (default: the next one that the store knows); give 2 if devices may have seen "
-        "epoch 1, which this store has lost",
+        help="1 or 2 (default: one more than the last epoch in the store); give 2 if devices may "
+        "have seen an epoch 1 that this store has lost",
     )
     add_json(parser)
 

@@ -149,7 +149,7 @@ def share_arguments(parser: ArgumentParser) -> None:
         type=int,
         default=DEFAULT_SHARE_DAYS,
         metavar="N",
-        help="how long the page can be read (default: %(default)s)",
+        help="days for which the page can be read (default: %(default)s)",
     )
     view = parser.add_mutually_exclusive_group()
     view.add_argument("--round", metavar="N", help="show this round: its number or a day in it")
@@ -171,7 +171,7 @@ def share_arguments(parser: ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="ADDRESS",
-        help="stop sharing the page at this address instead, or without one, all of the survey",
+        help="stop sharing the page at ADDRESS instead, or without one, all pages of the survey",
     )
     parser.add_argument(
         "--device-url",
@@ -195,7 +195,7 @@ def run_share(args: Namespace) -> int:
         if args.revoke is not None:
             chosen = [one for one in shares if args.revoke.endswith(one.path) or not args.revoke]
             if not chosen:
-                raise Refused(f"{published.name} has no such shared page; add --list to see them")
+                raise Refused(f"{published.name} has no such shared page; use --list to see all")
             shares = [one for one in chosen if store.revoke_share(one.path, COMMAND)]
         elif not args.list:
             number = None if args.round is None else parse_round(published.survey, args.round)

@@ -99,7 +99,7 @@ def add_template(parser: ArgumentParser) -> None:
         "--template",
         choices=TEMPLATE_NAMES,
         metavar="NAME",
-        help=f"begin with a survey to answer by link: {', '.join(TEMPLATE_NAMES)}",
+        help=f"start from a template for asking by link: {', '.join(TEMPLATE_NAMES)}",
     )
 
 

@@ -111,7 +111,7 @@ class _Windows(NamedTuple):
     means: Array  # one row for each series
 
     def part(self, first: int, number: int) -> _Windows:
-        """Return the windows from this one on."""
+        """Return this number of windows, starting at `first`."""
         return _Windows(self.rounds, *(array[..., first : first + number] for array in self[1:]))
 
 

@@ -106,7 +106,7 @@ class MeanEstimator(Estimator):
         rates = held @ [[units / ONE for units in row] for row in table.rows]
         made = MeanEstimator(question, reports * rates, reports, looks, *sizes)
         mean = np.array([low + question.span * (rates @ positions(table))])
-        made.points = Points(mean, mean, mean)  # the counts are no whole numbers
+        made.points = Points(mean, mean, mean)  # the counts are not whole numbers
         least, most = (float(limit[0]) for limit in made.like(confidence))
         return float(mean[0]), least, most
 

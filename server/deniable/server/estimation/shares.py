@@ -269,8 +269,8 @@ def expected_limits(
 def likely_counts(design: SupportDesign, reports: int, share: float) -> tuple[Cells, Array]:
     """Return an option's counts that are not negligibly rare, and their probabilities.
 
-    If the count varies by more than MAX_ENUMERATED, that is its mean: the limits there are equal to
-    the mean of the limits, to within 0.1 per cent of their distance.
+    If the count varies by more than MAX_ENUMERATED, return only its mean: the limits there equal
+    the mean of the limits, to within 0.1 % of their distance.
     """
     rate = (design.lie + share * (design.keep - design.lie)) / ONE
     mean, spread = reports * rate, math.sqrt(reports * rate * (1 - rate))

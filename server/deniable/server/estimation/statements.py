@@ -22,7 +22,7 @@ share f that an average round allows:
 Let w_t be the rounds' parts of the reports, f_t their shares, and f = Σ w_t f_t. If people answer a
 question m_t times in round t, and m_u times in a later round u with n_u people, then at most
 m_t m_u / max(m_t, n_u) people are expected to answer it in both. Without `ask`, m_u = n_u, and this
-is the smaller of both numbers. With `ask = 1`, each of the n_u people draws a new question, so the
+is the smaller of the two. With `ask = 1`, each of the n_u people draws a new question, so the
 m_u of them are a random sample, even if earlier draws or answers decided who takes part again.
 
 The answers of one person have at most the covariance √(f_t (1 - f_t) f_u (1 - f_u)), which is at
@@ -33,8 +33,8 @@ f_t, its largest value is
     S(f) = min over λ >= 0 of  Σ (r_t - λ w_t)₊² / (4 r_t) + λ f            (f <= 1/2)
 
 by Lagrange's multiplier. For rounds of equal size it equals T f (1 - f), and with one of d
-questions asked (1 + (T - 1) / d) f (1 - f). At f = 1/2 no overlap of people is worse; at small f
-shares that differ between the rounds might have a little less.
+questions asked (1 + (T - 1) / d) f (1 - f). At f = 1/2, no overlap of people gives a larger
+variance; at small f, the largest variance of shares that differ might be slightly smaller.
 
 Differences between two rounds, periods or surveys: the noise of both is independent, and an unknown
 number of people may be in both, so that the errors of sampling add up at worst:
@@ -378,7 +378,7 @@ class Estimator(ABC):
         return self.variance_of(self.like(confidence), confidence)
 
     def variance_of(self, limits: Interval, confidence: float) -> Array:
-        """Return the variance that the farther of these limits would have if normal."""
+        """Return the variance of a normal distribution with the farther of these limits."""
         (low, high), middle = limits, self.points.estimate
         return np.asarray((np.maximum(high - middle, middle - low) / deviates(confidence)) ** 2)
 

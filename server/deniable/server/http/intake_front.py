@@ -333,7 +333,7 @@ class IntakeFront(Front):
         return await self._page(f"/public/{published.id}{dot}{ending}", HttpError(503, BUSY))
 
     async def show_ask_page(self, scope: Scope, _: Exchange) -> Reply:
-        """Serve a file of the pages that ask, or the page of a survey by its name or id.
+        """Serve a file of the respondent pages, or the page of a survey by its name or id.
 
         Pages of other origins may load the files.
         """

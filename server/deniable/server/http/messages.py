@@ -36,13 +36,13 @@ PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
-# A page that asks: its script and style are files of its own, and it talks to its own server only.
+# A respondent page: its script and style are separate files, and it talks only to its own server.
 _ASK_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "form-action 'none'; base-uri 'none'; connect-src 'self'"
 )
 ASK_POLICY = f"{_ASK_POLICY}; frame-ancestors 'none'"
-# Part of the page itself. On another host, its server is elsewhere: by HTTPS, or on this machine.
+# In the page itself. A copy on another host reaches its server by HTTPS, or on the same machine.
 HOSTED_POLICY = f"{_ASK_POLICY} https: http://127.0.0.1:* http://localhost:*"
 BUSY = "the server is overloaded; send the same request again later"
 SHORT_BODY = "the body is shorter than its declared length; nothing was counted"

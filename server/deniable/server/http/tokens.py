@@ -4,8 +4,8 @@
 - analyst: reads results and counters
 - app: sends many reports in one envelope, and nothing else
 
-An invitation is a token for one report of one survey. Devices send it in the same header, and the
-store keeps it apart, because it must not show when an invitation was used.
+An invitation is a token for one report of one survey. Devices send it in the same header. The store
+keeps invitations in a table of their own, which must not show when an invitation was used.
 """
 
 from __future__ import annotations

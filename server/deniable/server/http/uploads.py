@@ -70,7 +70,7 @@ MANY = "too many reports of this survey came from addresses near this one; send 
 DOUBTED = "the server's clock is not trusted; send the same body again later"
 REFUSED_AT_COMMIT: Mapping[str, str] = {  # the detail of each such outcome
     "late": "reports of this round are no longer accepted",
-    "invitation-unknown": "this is not an invitation code of this survey",
+    "invitation-unknown": "this is not an invitation code for this survey",
     "invitation-spent": "another report was counted with this invitation code",
 }
 OTHER_MARK = "the mark of the envelope is not that of its survey and round"
@@ -275,7 +275,7 @@ def _open(intake: Intake, sealed: SealedEnvelope, now: datetime) -> Decision:
 def _limit(limits: Limits | None, sent: Sent, upload: Upload) -> None:
     """Count an upload without a token, which has one report, against its sender's limit.
 
-    Invitations are a limit of their own, and a class may share an address.
+    Invitations already limit the reports, and a class may share an address.
     """
     exempt = sent.authorization is not None or sent.invitation
     if limits is None or exempt or sent.sender is None:

@@ -98,10 +98,10 @@ def _commit_round(transaction: Transaction, uploads: list[Upload]) -> dict[Uploa
 
 
 def _refused(transaction: Transaction, uploads: Sequence[Upload]) -> dict[UploadKey, Outcome]:
-    """Spend the invitations of new reports of a round; return the reports that have none.
+    """Spend the invitations of a round's new reports; return the outcomes of those refused.
 
     A report that is sent again was counted with its invitation, and needs none. If several reports
-    have the same invitation, the one with the least id counts, whichever arrived first.
+    have the same invitation, the one with the smallest id counts, not the first to arrive.
     """
     stored = transaction.stored(uploads)
     new = sorted((u for u in uploads if u.key not in stored), key=lambda upload: upload.key)

@@ -53,7 +53,7 @@ class PagePublisher:
         self._app, self._parts = app, parts_of(app)
         self._shares = SharePublisher(self._parts)
         self._published: object = None  # inputs of the last rendered survey pages
-        self._asked: object = None  # inputs of the last rendered pages that ask
+        self._asked: object = None  # inputs of the respondent pages that were rendered last
         self._has_fixed_pages = False
 
     def start(self) -> None:
@@ -91,7 +91,7 @@ class PagePublisher:
                 self._published = inputs
 
     def _publish_ask_pages(self) -> None:
-        """Publish the pages that ask, and enter those that are new or have changed."""
+        """Publish the respondent pages, and register those that are new or have changed."""
         here = self._parts
         surveys, today = here.catalogue.surveys(), here.clock.now().date()
         shares = [one for one in here.store.shares() if one.is_linked and one.expires >= today]

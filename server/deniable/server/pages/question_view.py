@@ -354,7 +354,7 @@ class QuestionView:
 
     @cached_property
     def _short_title(self) -> Callable[[int], str]:
-        """Short name of each round, of which all panels need the same ones."""
+        """Function that returns a round's short name, cached because all panels use it."""
         return cache(self.context.survey.round_short_title)
 
     def _panel(

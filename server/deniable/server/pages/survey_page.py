@@ -72,7 +72,7 @@ OUTCOMES = {
     "bad-payload": "rejected: not what this survey asks for",
     "too-many": "rejected: more reports in one envelope than allowed",
     "invitation-missing": "rejected: without an invitation code",
-    "invitation-unknown": "rejected: with a code of no invitation to this survey",
+    "invitation-unknown": "rejected: with an unknown invitation code",
     "invitation-spent": "rejected: with an invitation code that was already used",
     "unknown-survey": "rejected: for a survey that is not published here",
 }
@@ -148,7 +148,7 @@ class SurveyPage(PageContext):
 
     @property
     def tongue(self) -> str:
-        """Part of an address that keeps the language of this page; empty for the default."""
+        """Part of a link that keeps the language of this page; empty for the default."""
         survey = self.survey
         is_default = survey.language in ("", *survey.languages[:1])
         return "" if is_default else f"language={survey.language}&"

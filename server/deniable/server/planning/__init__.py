@@ -2,6 +2,6 @@
 
 `planned_question` reads the question and chooses its mechanism. `forecast` computes its figures,
 for devices, a shuffler and a trusted server, and summarizes them in sentences; `small_groups` adds
-what a few people can show. `display_gate` uses it to decide when results are shown. `follow_up`
-drafts the next survey from the results of one.
+the shares that a few people can distinguish. `display_gate` uses it to decide when results are
+shown. `follow_up` drafts the next survey from the results of one.
 """

@@ -79,7 +79,7 @@ def margins(survey: Survey, plan: Plan, reports: int) -> tuple[float, float]:
 
 
 def is_enough(survey: Survey, plan: Plan | None, reports: int) -> bool:
-    """Return whether an estimate is shown. A period's needs no search: it has sizes of its own."""
+    """Return whether an estimate is shown. A period needs no search: its sizes are known."""
     if reports < survey.minimum_reports or survey.show_when is None or plan is None:
         return reports >= survey.minimum_reports
     if isinstance(plan, Expected) and plan.sizes:

@@ -266,7 +266,7 @@ def _shown_early_or_once(
 
 
 def _told_apart(expected: Expected, people: int) -> dict[str, Any]:
-    """Return the shares that a small group tells apart; nothing for large groups and no shares."""
+    """Return the shares that a small group distinguishes; nothing for others and large groups."""
     question = expected.question
     if not isinstance(question, ShareQuestion) or people > MAX_PEOPLE:
         return {}

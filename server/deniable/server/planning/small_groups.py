@@ -1,9 +1,9 @@
-"""Shares that the results of a small group tell apart, and shares that they do not.
+"""Shares that the results of a small group can distinguish.
 
-A result tells a share from another one if its final interval for the population excludes the other
-share. The probability is exact: it is a sum over all possible counts, of which the interval of each
-is the one that the page shows. Both directions must have a probability (power) of 90 %. The two
-shares are as far below one half as above it, where shares are the hardest to tell apart.
+A result distinguishes a share from another one if its final interval for the population excludes
+the other share. The probability of this (the power) must be at least 90 % in both directions. It is
+exact: a sum over all possible counts, with the interval that the page shows for each of them. The
+two shares are as far below one half as above it, where shares are the hardest to distinguish.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.survey.document import LOOKS
 from deniable.shared.survey.kinds.base import ShareQuestion
 
-MAX_PEOPLE = 2_000  # beyond that, a margin of error says enough
-STEP = 5  # in points of a share
+MAX_PEOPLE = 2_000  # beyond that, a margin of error is enough
+STEP = 5  # in percentage points
 HALF = 50
 
 
 def told_apart(design: SupportDesign, people: int, confidence: float) -> tuple[float, float] | None:
-    """Return the nearest two shares that are told apart, as all farther ones are, or None."""
+    """Return the closest two shares that are distinguished, as all wider pairs are, or None."""
     found = None
     for points in range(HALF, 0, -STEP):
         low, high = (HALF - points) / 100, (HALF + points) / 100

@@ -4,8 +4,8 @@
     later/MARK/*                   groups from networks that have filled their share of that batch
     leaving/NUMBER-MARK/*          a batch that is being sent: nothing is added to it
     leaving/NUMBER-MARK-dropped/*  lost envelopes, until the aggregator knows their number
-    sent/MARK/*                    short digests of envelopes that have left, until the grace ends,
-                                   and an empty file for each epoch in which devices send again
+    sent/MARK/*                    short digests of envelopes that have left, until the grace period
+                                   ends, and an empty file for each epoch of the round
 
 Each group is one file of envelopes that arrived together, in random order. It is written completely
 and synced before it gets its name, so acknowledged envelopes survive a kill. The name is random,

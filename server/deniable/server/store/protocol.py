@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from deniable.server.store.register_chain import RegisterEntry
 
 COMMAND = "command"  # actor in the audit log for commands on the store; no token has this name
-SERVER = "server"  # actor in the audit log for a survey that closes itself
+SERVER = "server"  # actor in the audit log for a survey that reached `close_at`
 NO_SURVEY = 0  # the sequence under which reports of unpublished surveys are counted
 
 
@@ -64,13 +64,13 @@ class Transaction(Protocol):
         """Store the uploads that are new, and return their keys. Keys in `uploads` are distinct."""
 
     def stored(self, uploads: Sequence[Upload]) -> set[UploadKey]:
-        """Return the keys of those uploads of surveys by invitation that are already stored.
+        """Return the keys of the uploads, to surveys by invitation, that are already stored.
 
         Until the transaction ends, no other node stores or spends anything for such a survey.
         """
 
     def spend(self, sequence: int, codes: Sequence[bytes]) -> Mapping[bytes, bool]:
-        """Spend the invitations with these hashes. Return, for each that exists, if it was unspent.
+        """Spend invitations by their hashes. Return, for each that exists, whether it was unspent.
 
         Call `stored` first.
         """
@@ -100,7 +100,7 @@ class StoreReader(Protocol):
         """Return the epochs of surveys that have any, by the survey's sequence."""
 
     def closings(self) -> Mapping[int, datetime]:
-        """Return when the surveys were closed that were closed last, by their sequence."""
+        """Return when the most recently closed surveys were closed, by their sequence."""
 
     def register(self, after: int = 0, most: int | None = None) -> list[RegisterEntry]:
         """Return at most `most` of the register's entries after this number, in order."""
@@ -264,7 +264,7 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
         """Remove an annotation, and return whether it existed."""
 
     def register_page(self, survey: str, digest: str) -> None:
-        """Add an entry to the register: the digest of the files that ask the survey from now on."""
+        """Register the digest of the list of files of a survey's respondent page from now on."""
 
     def replace_public_pages(self, folder: str, pages: Mapping[str, PublicPage]) -> None:
         """Replace all pages whose paths begin with `folder`, and write only those that differ."""

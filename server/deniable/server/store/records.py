@@ -247,7 +247,7 @@ class Share(NamedTuple):
     division: str  # of the rounds, as in the address of the survey's page; may be empty
     round: int | None
     language: str  # of the survey's texts; empty for the default
-    is_linked: bool = False  # whether the page that asks the survey links to it, after an answer
+    is_linked: bool = False  # whether the respondent page links to it, after an answer
 
 
 class Kept(NamedTuple):

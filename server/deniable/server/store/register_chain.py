@@ -6,9 +6,9 @@ Each entry's head is the SHA-256 of the previous head and the entry's content, a
     <the previous head, in hex; 64 zeros for the first entry>
     <published, page, reconciled, closed or deleted>
     <the survey's id, in hex>
-    <the public key that signed it, in hex; of a page, the SHA-256 of the list of its files>
+    <the public key that signed it, in hex; for a page, the SHA-256 of the list of its files>
 
-The event `page` states which files ask the survey at `/ask/` from then on.
+The event `page` records the files of the survey's page at `/ask/` from then on.
 
 Anyone who has kept a later head therefore notices if an entry is changed, left out or moved.
 Without such a head, a reader cannot detect any change.
@@ -30,7 +30,7 @@ class RegisterEntry:
     number: int  # from 1, without gaps
     event: Event
     survey: str  # the id, which is the document's hash; it remains after the survey is deleted
-    key: str  # of a page, the SHA-256 of the list of its files
+    key: str  # for a page, the SHA-256 of the list of its files
     head: str
 
 

@@ -79,7 +79,7 @@ CREATE TABLE register (
     number INTEGER NOT NULL PRIMARY KEY,  -- from 1, without gaps
     event TEXT NOT NULL,            -- published, page, reconciled, closed or deleted
     survey TEXT NOT NULL,           -- the survey's id, in hex
-    key TEXT NOT NULL,              -- the public key that signed it; of a page, its files' digest
+    key TEXT NOT NULL,              -- the public key that signed it; for a page, its files' digest
     head TEXT NOT NULL              -- SHA-256 of the previous head and this entry, in hex
 );
 CREATE TABLE tallies (
@@ -166,7 +166,7 @@ CREATE TABLE shares (
     division TEXT NOT NULL,         -- division of the rounds that the page shows; may be empty
     round BIGINT,                   -- the round that the page shows; NULL: the newest
     language TEXT NOT NULL,         -- language of the survey's texts; empty: the default
-    linked BOOLEAN NOT NULL,        -- whether the page that asks the survey links to it
+    linked BOOLEAN NOT NULL,        -- whether the respondent page links to it
     page {bytes} NOT NULL           -- the page as it is sent; empty until it is published
 ){unnumbered};
 """
@@ -533,7 +533,7 @@ class SqlStore(SqlReader):
     def _add_entry(
         self, connection: Connection, event: Event, survey: str, key: str, by: str
     ) -> None:
-        if event != "page":  # which nobody decides: the server registers the files that it ships
+        if event != "page":  # no one acts here: the server registers the files that it ships
             _record(connection, by, f"{event} a survey", survey[:ID_DIGITS])
         self._lock(connection, "register")
         newest = f"SELECT {ENTRY} FROM register ORDER BY number DESC LIMIT 1"

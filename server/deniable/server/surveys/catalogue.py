@@ -192,8 +192,8 @@ class Catalogue:
             raise Refused(f"{published.name} accepts no reports of round {number} now")
         if not before < epoch.epoch <= MAX_EPOCH:
             raise Refused(
-                f"the next epoch of round {number} is {before + 1}, and the last is {MAX_EPOCH}: "
-                "devices send no report more often"
+                f"an epoch of round {number} must now be above {before} and at most {MAX_EPOCH}, "
+                "because devices resend a report at most twice"
             )
         signed = published.id, number, epoch.epoch, epoch.signature, published.key
         if not is_signed_epoch(*signed):

@@ -1,6 +1,6 @@
 """Surveys that people answer by link: templates to start from, and what a link can ask.
 
-A draft has the texts and answers that an author chooses. Everything else in its file suits a poll
+A draft has the texts and settings that an author chooses. Everything else in its file suits a poll
 that runs for a few weeks: one round, one answer per person, and the usual ε.
 """
 
@@ -34,12 +34,12 @@ closes = {closes}
 round = "once"
 grace_days = {grace}
 retention_days = {retention}
-minimum_reports = {minimum}           # below it no estimate is shown
+minimum_reports = {minimum}           # no estimate is shown below it
 # step = 5                      # results change in steps of this many reports (20 if left out)
 {more}"""
 SETTINGS = {
     "close_at": "close_at = {}                # the survey closes after this many answers",
-    "invitation": "invitation = true             # each answer needs a code of `deniable invite`",
+    "invitation": "invitation = true             # each answer needs a code from `deniable invite`",
     "cross": "cross = {}",
 }
 
@@ -118,7 +118,7 @@ TEMPLATES: Mapping[str, Draft] = {
         "Unpaid hours",
         [
             LinkQuestion(
-                "How many hours did you work unpaid last week?", "number", high=40, unit="h"
+                "How many unpaid hours did you work last week?", "number", high=40, unit="h"
             )
         ],
     ),
@@ -164,13 +164,13 @@ def obstacle(survey: Survey) -> str | None:
             )
         if question.kind not in KINDS_BY_LINK:
             kinds = ", ".join(KINDS_BY_LINK)
-            return f"question {question.name} is a {question.kind}; a link can ask a {kinds}"
+            return f"question {question.name} is a {question.kind}; a link can ask only: {kinds}"
     for label in survey.labels:
         if not label.is_drawn:
-            return f"an app must give the label {label.name}, and a link has none; remove it"
+            return f"only an app can provide the label {label.name}; remove it"
     return None
 
 
 def _toml(value: object) -> str:
-    """Return a value in TOML, whose strings, numbers and lists here are those of JSON."""
+    """Return a value in TOML. Strings, numbers and lists are written as in JSON."""
     return json.dumps(value, ensure_ascii=False)

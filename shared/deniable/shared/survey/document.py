@@ -633,12 +633,12 @@ def _check_whole(survey: Survey) -> None:
         advice = "tables and labels refer to the population; those of a follow-up survey cannot"
         raise InvalidSurvey("survey.follows", problem + advice)
     if survey.close_at and survey.close_at < survey.step:
-        problem = f"must be at least the step, {survey.step}, so that closing shows no single "
-        advice = f"reports; got {survey.close_at}"
+        problem = f"must be at least the step, {survey.step}, so that closing reveals no "
+        advice = f"single report; got {survey.close_at}"
         raise InvalidSurvey("survey.close_at", problem + advice)
     if survey.by_invitation and (survey.calendar.first_day or survey.sealed_to):
         problem = 'needs round = "once", because a code is good for one report, and no sealed_to, '
-        advice = "because a relay forwards no codes; remove it"
+        advice = "because a relay forwards no codes; change these, or remove invitation"
         raise InvalidSurvey("survey.invitation", problem + advice)
     if survey.looks == "twice" and survey.grace_days < MIN_GRACE_DAYS:
         problem = f"must be {MIN_GRACE_DAYS} or more, got {survey.grace_days}: with looks = "

@@ -51,7 +51,7 @@ def sign_epoch(survey: str, round_: int, epoch: int, key: Ed25519PrivateKey) -> 
 
 
 def is_signed_epoch(survey: str, round_: int, epoch: int, signature: str, key: str) -> bool:
-    """Return whether an epoch is one that devices follow, and the survey's key has signed it."""
+    """Return whether the survey's key has signed this epoch, and devices follow it."""
     statement = _epoch_statement(survey, round_, epoch)
     return 1 <= epoch <= MAX_EPOCH and _has_signed(key, signature, statement)
 

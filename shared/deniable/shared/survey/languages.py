@@ -81,7 +81,7 @@ def _survey_texts(reader: Reader) -> tuple[str, str, str]:
 
 
 def by_language(texts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return a table by language for each key, from a table by key for each language.
+    """Turn a table by key for each language into a table by language for each key.
 
     >>> by_language({"en": {"title": "Crashes"}, "de": {"title": "Abstürze"}})
     {'title': {'en': 'Crashes', 'de': 'Abstürze'}}
@@ -93,8 +93,8 @@ def by_language(texts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
 def closest_language(wanted: str, languages: Sequence[str]) -> str:
     """Return the language that is closest to a wanted tag of BCP 47.
 
-    Of the languages with the same first subtag, that is the one with the most equal subtags in
-    the same places; of these, the shortest tag. If there is none, it is the default.
+    That is, of the languages with the same first subtag, the one with the most equal subtags in
+    the same places; among several, the shortest tag. If there is none, it is the default.
 
     >>> closest_language("de-AT", ["en", "de-CH", "de"]), closest_language("fr", ["en", "de"])
     ('de', 'en')

@@ -28,7 +28,7 @@ class Reader:
         self._translations: dict[str, dict[str, Any]] = {}  # by key; Any: not yet read
 
     def accept_languages(self, keys: Collection[str], languages: Sequence[str]) -> None:
-        """Let the texts with these keys be tables by language; read the first language of these."""
+        """Let the texts with these keys be tables by language, and read their first language."""
         for key in keys:
             if isinstance(texts := self._table.get(key), dict):
                 self._check_languages(key, texts, languages)
@@ -115,7 +115,7 @@ class Reader:
         return value
 
     def flag(self, key: str) -> bool:
-        """Return whether a key is true. To say no, authors leave it out."""
+        """Return whether a key is true. It may be left out, but not be false."""
         if key in self and self._table[key] is not True:
             raise self.error(key, "must be true, or left out")
         return key in self

@@ -1,4 +1,4 @@
-"""Copy of a page that asks for another host, and what a hosted page consists of.
+"""Copies of respondent pages for other hosts, and the files of a hosted page.
 
 A copy has the same bytes as the page at `/ask/NAME`; only the file with the signed survey also
 names the server. Anyone who does not trust the server to serve the script can use such a copy, on a
@@ -49,7 +49,7 @@ def export_page(published: PublishedSurvey, server: str, folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class HostedPage:
-    """Page that asks, as some host serves it."""
+    """Respondent page, as some host serves it."""
 
     survey: str  # the id to which the page is pinned
     key: str
@@ -69,20 +69,20 @@ class HostedPage:
 
 
 def hosted_page(address: str, fetch: Callable[[str], bytes]) -> HostedPage:
-    """Read a hosted page and its files. Raise Refused if it is not a page that asks."""
+    """Read a hosted page and its files. Raise Refused if it is not a respondent page."""
     page = fetch(address)
     pinned = _PINNED.search(page.decode(errors="replace"))
     if pinned is None:
-        raise Refused(f"{address} is not a page of deniable that asks a survey")
+        raise Refused(f"{address} is not a respondent page of deniable")
     survey, key = pinned.groups()
     try:
         entry = msgspec.json.decode(fetch(urljoin(address, f"{survey}.json")), type=Shipped)
         document = entry.document.encode()
         name = msgspec.json.decode(document, type=_Document).survey.name
     except msgspec.DecodeError:
-        raise Refused(f"{address} has no signed survey that can be read") from None
+        raise Refused(f"{address} comes with no signed survey that can be read") from None
     if hashlib.sha256(document).hexdigest() != survey:
-        raise Refused(f"{address} is pinned to another survey than the one next to it")
+        raise Refused(f"{address} is pinned to another survey, not to the one next to it")
     bodies = {f"{name}.html": page}
     bodies |= {file: fetch(urljoin(address, file)) for file in SHARED_FILES}
     hashes = {file: hashlib.sha256(body).hexdigest() for file, body in bodies.items()}

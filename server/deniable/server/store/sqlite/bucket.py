@@ -11,10 +11,10 @@ and then by the payloads. A bucket that outgrows its size is split by the next b
 the set of buckets depends only on the stored envelopes. No bucket is empty.
 
 The payload of an envelope that is too large for a bucket is stored separately, in parts of equal
-size. In the bucket, its place is taken by its length (u32), and the length of that has a mark. A
+size. In the bucket, its length (u32) replaces it, and the length in the entry's head has a mark. A
 row that is larger than a page would be at the end of SQLite's file, in the order of arrival. Parts
-are in no index, because the entries of an index's page are in the order of arrival too: the number
-of a part's row is a hash.
+are in no index, because the entries in a page of an index are in the order of arrival too. The row
+number of a part is a hash instead.
 
 The place of a bucket is the middle of its range of ids: their common prefix, followed by a one bit.
 Places sort as ids do. The place of a part is that of a bucket with only this id, followed by the

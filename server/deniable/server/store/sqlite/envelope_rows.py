@@ -19,7 +19,7 @@ DAMAGED = "envelopes in the store are damaged"
 LOST = f"{DAMAGED}; restore a backup"
 
 MAX_BUCKETS_PER_READ = 64
-MAX_BYTES_PER_READ = 2**20  # of payloads; a single one may have as many
+MAX_BYTES_PER_READ = 2**20  # of payloads; the last one may exceed it
 MAX_TRIES = 1_000  # of numbers for one place
 
 # The neighbours of an id. If the id has a bucket, it is one of them.

@@ -84,7 +84,7 @@ class Inspection:
             yield from unpacked(self._driver, row)
 
     def lost_reports(self) -> int:
-        """Return the number of lost reports that the starts of servers have recorded."""
+        """Return the number of lost reports that servers and repairs have recorded."""
         return int(noted(self._driver, LOST) or 0)
 
     def record_loss(self, loss: Loss) -> None:
@@ -109,7 +109,7 @@ def check_tables(data: Path) -> None:
 
 
 def record_loss(data: Path) -> str | None:
-    """Record a new loss of acknowledged reports; return what is known of losses."""
+    """Record a new loss of acknowledged reports. Return a sentence about losses, if any."""
     loss = loss_of(data / FILE)
     with Inspection.of(data, writes=loss is not None) as inspection:
         if loss is not None:

@@ -1,4 +1,4 @@
-"""Count of acknowledged reports, in a file of its own, to notice a log or redo file that was cut.
+"""Count of acknowledged reports, in a file of its own, to notice a truncated log or redo file.
 
 SQLite takes a log that was cut off, or replaced by an older copy, for a shorter history. An older
 redo file is equally valid. So the database counts the reports that it has ever stored, the redo
@@ -27,7 +27,7 @@ from deniable.server.store.sqlite.redo_file import FILE as REDO
 from deniable.server.store.sqlite.redo_file import RedoFile
 
 FILE = "deniable.receipts"
-STORED = "stored"  # key in the table `about`: number of reports ever stored, and known to be lost
+STORED = "stored"  # key in the table `about`: number of reports ever stored or known to be lost
 LOST = "lost"  # key in the table `about`: number of reports known to be lost
 ATTEMPTS = 3  # to read a count that a server may be changing
 REREAD_SECONDS = 0.02

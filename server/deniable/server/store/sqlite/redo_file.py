@@ -85,7 +85,7 @@ class RedoFile:
         return [*self._lost.values()]
 
     def total(self, stored: int) -> int:
-        """Return the number of reports in the tables, which have stored this many, and here.
+        """Return the number of reports in this file and in the tables, which have `stored` reports.
 
         If the tables have stored more than this file notes, they hold its reports too.
         """

@@ -187,7 +187,7 @@ class WriteConnection:
         return bool(self.redo.pending)
 
     def _commit(self, driver: sqlite3.Connection, acknowledged: int) -> None:
-        """Commit, and count reports of the redo file that were dropped with their survey, too."""
+        """Commit. Also count reports of the redo file that were dropped with their survey."""
         acknowledged = max(acknowledged, self.redo.total(self._stored))
         if acknowledged > self._stored:
             note(driver, STORED, str(acknowledged))

@@ -49,7 +49,7 @@ class Labels(NamedTuple):
         return {key: value for key, value in texts.items() if value}
 
     def replaced(self, translated: Labels) -> Labels:
-        """Return these texts, replaced by those that are translated."""
+        """Return these texts, with those that are translated in place of the originals."""
         title, unit, options = translated
         return Labels(title or self.title, unit or self.unit, options or self.options)
 
