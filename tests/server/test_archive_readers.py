@@ -20,11 +20,16 @@ DEPLOYING = Path(__file__).parents[2] / "server/DEPLOYING.md"
 
 @pytest.mark.parametrize(
     "reader",
-    [
+    ["pyarrow"]
+    + [
         pytest.param(
-            name, marks=pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is missing")
+            name,
+            marks=[
+                pytest.mark.long,
+                pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed"),
+            ],
         )
-        for name in ("pyarrow", "pandas", "polars", "duckdb")
+        for name in ("pandas", "polars", "duckdb")
     ],
 )
 def test_other_programs_count_the_same_reports_as_the_server(

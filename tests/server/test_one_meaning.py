@@ -18,7 +18,10 @@ PRINTED_BY = {
     "shared/deniable/shared/survey/document.py": ["render_document"],
     "shared/deniable/shared/survey/questions.py": ["SHOW_WHEN", "read_show_when"],
 }
-READ_BY = ("client/javascript/src/survey.js",)  # likewise
+READ_BY = (  # likewise; the second file contains the first
+    "client/javascript/src/survey.js",
+    "server/deniable/server/pages/static/ask.js",
+)
 
 
 def printing(path: Path, text: str) -> Iterator[str]:

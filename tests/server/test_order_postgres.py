@@ -73,8 +73,8 @@ class Attacked:
                 yield target
 
     def files(self) -> list[Path]:
-        """Return the files of the database."""
-        return [*self.base().iterdir()]
+        """Return the files of the database, without PostgreSQL's cache of its catalogue."""
+        return [file for file in self.base().iterdir() if file.name != "pg_internal.init"]
 
     def base(self) -> Path:
         with psycopg.connect(self.database.url) as connection:
