@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -66,15 +67,18 @@ def crowd(url: str, state: str, key: str, caps: str, surveys: str) -> None:
 
 
 def hurried_crowd(*options: str) -> None:
-    """Run `crowd` with the client's own wait for locks; print the seconds that each call waited."""
+    """Run `crowd` with the client's own wait for locks.
+
+    Print the seconds that each call waited for locks, and for a free processor.
+    """
     signal_safety.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
     run, spend_since = signal_safety._Work.run, LockWait.spend_since
-    waits, thread = list[float](), threading.local()
+    waits, thread = list[tuple[float, float]](), threading.local()
 
     def timed(call: signal_safety._Work[object]) -> None:
-        thread.waited = 0.0
+        thread.waited, begin = 0.0, seconds_without_processor()
         run(call)
-        waits.append(thread.waited)
+        waits.append((thread.waited, seconds_without_processor() - begin))
 
     def noted(wait: LockWait, begin: float) -> None:
         thread.waited = getattr(thread, "waited", 0.0) + time.monotonic() - begin
@@ -84,6 +88,11 @@ def hurried_crowd(*options: str) -> None:
     LockWait.spend_since = noted  # type: ignore[method-assign,assignment] # as it is called
     crowd(*options)
     print(json.dumps(waits))
+
+
+def seconds_without_processor() -> float:
+    """Return how long this thread could run but no processor was free."""
+    return int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1]) / 1e9
 
 
 # Kills

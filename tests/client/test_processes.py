@@ -188,14 +188,16 @@ def test_killed_processes_that_wait_a_quarter_second_for_locks_spend_once(
 ) -> None:
     """Nine calls in ten have waited for locks for no longer than that, and half more.
 
-    The longest wait is printed. It includes the time until a processor is free.
+    Prints the longest wait, and the longest without the time that no processor was free.
     """
     charges, *printed = killed("hurried_crowd", kills)
     assert charges > kills / 2
     statuses = {status for rows in printed[::2] for _, status in rows}
     assert statuses <= {"queued", "already-answered", "unavailable"}
-    waits = sorted(wait for row in printed[1::2] for wait in row)
-    print(f"{len(waits)} calls; the longest waited {waits[-1]:.3f} s for locks")
+    pairs = [(wait, wait - delay) for row in printed[1::2] for wait, delay in row]
+    waits, without = (sorted(values) for values in zip(*pairs, strict=True))
+    print(f"{len(waits)} calls; the longest waited {waits[-1]:.3f} s for locks,", end=" ")
+    print(f"or {without[-1]:.3f} s without the time that no processor was free")
     assert waits[len(waits) * 9 // 10] <= 1.5 * LOCK_WAIT_SECONDS
 
 
