@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.server.http.tokens import invitation_hash, invitation_in, new_invitation
 from deniable.server.intake.commit import commit, open_recovered
@@ -26,7 +27,9 @@ from deniable.server.store.postgres.scrub import settle
 from deniable.server.store.sql_store import SqlTransaction
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.envelope import Envelope
+from deniable.shared.sealed_envelope import SEALED_TYPE, seal
 from deniable.shared.survey.document import Survey
+from deniable.shared.survey.keys import public_hex
 from tests.eventually import eventually
 from tests.server.surveys import BIT, published, survey
 from tests.server.test_order import TOO_MANY, Watched, max_links
@@ -130,6 +133,38 @@ def test_a_class_behind_one_address_is_not_limited_but_a_false_code_helps_no_one
         sent = [envelope(anyone, bytes([n]) * 16) for n in range(3)]
         assert [here.post(one.pack()).status_code for one in sent] == [200, 200, 429]
         assert send(here, sent[2], new_invitation()) == refused("invitation-unknown")
+
+
+def test_wrong_codes_count_against_their_sender(tmp_path: Path) -> None:
+    """Unknown and spent codes count, accepted ones do not; the limit holds before a commit."""
+    with world(tmp_path / "data", limits=lambda clock: Limits(2, clock)) as here:
+        asked, code, late = here.publish(invited()), new_invitation(), new_invitation()
+        here.store.invite(asked.sequence, [*map(invitation_hash, (code, late))])
+        wrong = [envelope(asked, bytes([n]) * 16) for n in range(4)]
+        assert send(here, wrong[0], code) == ACCEPTED
+        assert send(here, wrong[1], new_invitation()) == refused("invitation-unknown")
+        assert send(here, wrong[2], code) == refused("invitation-spent")
+        for again in (new_invitation(), code, late):
+            headers = {"Authorization": f"Bearer {again}"}
+            assert here.post(wrong[3].pack(), headers=headers).status_code == 429
+        here.clock.pass_(hours=1)
+        assert send(here, wrong[3], late) == ACCEPTED
+
+
+def test_a_code_with_a_sealed_report_exempts_nobody(tmp_path: Path) -> None:
+    """No sealed survey has invitations, so the code is ignored and the report counts."""
+    key = X25519PrivateKey.generate()
+    public = public_hex(key)
+    with world(
+        tmp_path / "data", sealing={public: key}, limits=lambda clock: Limits(2, clock)
+    ) as here:
+        asked = here.publish(survey(round="once", sealed_to=public))
+        statuses = []
+        for n in range(3):
+            body = seal(envelope(asked, bytes([n]) * 16), public).pack()
+            headers = {"Authorization": f"Bearer {new_invitation()}"}
+            statuses.append(here.post(body, SEALED_TYPE, headers=headers).status_code)
+        assert statuses == [200, 200, 429]
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def add_limit(parser: ArgumentParser) -> None:
         type=_limit,
         metavar="N",
         help="accept at most N reports of each survey per hour from one /24 or /64 of addresses, "
-        "unless they come with an app token or an invitation (default: no limit)",
+        "unless they come with an app token or a valid invitation (default: no limit)",
     )
     _add_trusted_proxy(
         parser,

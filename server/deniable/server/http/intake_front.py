@@ -49,6 +49,7 @@ from deniable.server.http.uploads import (
     Parsed,
     Sent,
     check_app_token,
+    count_wrong_code,
     decide,
     note_drop,
     parse,
@@ -180,6 +181,7 @@ class IntakeFront(Front):
             finally:
                 self._waiting -= 1
                 self._costly.cheap_waiting -= cheap
+            count_wrong_code(self.intake, sent, decisions, written)
             answer = receipt(self.intake, decisions, written)
             return 200, self._receipt_headers, msgspec.json.encode(answer)
 

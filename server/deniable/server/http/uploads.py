@@ -73,6 +73,7 @@ REFUSED_AT_COMMIT: Mapping[str, str] = {  # the detail of each such outcome
     "invitation-unknown": "this is not an invitation code for this survey",
     "invitation-spent": "another report was counted with this invitation code",
 }
+WRONG_CODES = frozenset[Outcome](("invitation-unknown", "invitation-spent"))
 OTHER_MARK = "the mark of the envelope is not that of its survey and round"
 MISSING_KEY = "the server lacks the key to open this; send the same body again later"
 UNKNOWN_TOKEN = "the token is unknown or has expired; leave it out, or get a new one"  # noqa: S105 - a sentence
@@ -219,6 +220,17 @@ def decide(intake: Intake, sent: Sent, envelopes: Sequence[Parsed]) -> list[Deci
     return decisions
 
 
+def count_wrong_code(
+    intake: Intake, sent: Sent, decisions: Sequence[Decision], written: Sequence[Outcome]
+) -> None:
+    """Count an upload with an unknown or spent invitation against its sender's limit."""
+    if intake.limits is None or sent.sender is None or not WRONG_CODES.intersection(written):
+        return
+    for decision in decisions:
+        if isinstance(decision, Upload) and decision.invitation:
+            intake.limits.wait(sent.sender, decision.survey.id)
+
+
 def receipt(intake: Intake, decisions: Sequence[Decision], written: Sequence[Outcome]) -> Receipt:
     """Return the receipt once the uploads are on disk, and count the outcomes."""
     outcomes, refused = iter(written), list[RefusedEnvelope]()
@@ -275,10 +287,10 @@ def _open(intake: Intake, sealed: SealedEnvelope, now: datetime) -> Decision:
 def _limit(limits: Limits | None, sent: Sent, upload: Upload) -> None:
     """Count an upload without a token, which has one report, against its sender's limit.
 
-    Invitations already limit the reports, and a class may share an address.
+    With an invitation, only check the limit: a class may share an address, and only wrong codes
+    count (`count_wrong_code`).
     """
-    exempt = sent.authorization is not None or sent.invitation
-    if limits is None or exempt or sent.sender is None:
+    if limits is None or sent.authorization is not None or sent.sender is None:
         return
-    if seconds := limits.wait(sent.sender, upload.survey.id):
+    if seconds := limits.wait(sent.sender, upload.survey.id, reports=0 if upload.invitation else 1):
         raise HttpError(429, MANY, "rate-limited", seconds)

@@ -38,8 +38,8 @@ class Limits:
         self._lock = threading.Lock()
         self._begin()
 
-    def wait(self, sender: bytes, survey: str) -> int:
-        """Count one report, and return 0. Over the limit, return the seconds until a retry."""
+    def wait(self, sender: bytes, survey: str, reports: int = 1) -> int:
+        """Count reports, or only check, and return 0. Over the limit, return seconds to a retry."""
         with self._lock:
             if self._clock.seconds() >= self._until:
                 self._begin()
@@ -50,7 +50,7 @@ class Limits:
             if any(self._counts[index] >= most for index, most in limits.items()):
                 return math.ceil(self._until - self._clock.seconds())
             for index in limits:
-                self._counts[index] += 1
+                self._counts[index] += reports
             return 0
 
     def _index(self, network: bytes, survey: str) -> int:
