@@ -159,18 +159,23 @@ def test_a_copy_on_another_host_is_compared_with_the_register(tmp_path: Path) ->
         page = export_page(survey, server.url, site)
         assert page.read_bytes() == requests.get(f"{server.url}/ask/late", timeout=5).content
         for address in (f"{server.url}/ask/late", f"{hosted}/{page.name}"):
-            found = asked_json("doctor", "--page", address)
+            found = asked_json("doctor", "--page", address, "--server", server.url)
             assert [finding["well"] for finding in found["checks"]] == [True] * 4
+        unnamed = run("doctor", "--page", f"{hosted}/{page.name}")
+        assert unnamed.returncode == 1
+        assert "this register is the page's own choice" in unnamed.stdout
+        assert "name the author's server with --server URL" in unnamed.stdout
+        own = ("--server", server.url)
         script = (site / "ask.js").read_bytes()
         (site / "ask.js").write_bytes(script + b"\n")
-        changed = run("doctor", "--page", f"{hosted}/{page.name}")
+        changed = run("doctor", "--page", f"{hosted}/{page.name}", *own)
         assert changed.returncode == 1
         assert "the register has no entry for these files; different: ask.js" in changed.stdout
         (site / "ask.js").write_bytes(script)
         with open_store(data) as store:
             store.register_page(survey.id, "00" * 32)
         eventually(lambda: len(remote_register(server.url)) == 3, "intake has read the entry")
-        replaced = run("doctor", "--page", f"{hosted}/{page.name}")
+        replaced = run("doctor", "--page", f"{hosted}/{page.name}", *own)
         assert replaced.returncode == 1
         assert "the files are those of entry 2, and entry 3 replaced them" in replaced.stdout
         other = run("doctor", "--page", f"{server.url}/healthz")

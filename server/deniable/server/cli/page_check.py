@@ -13,6 +13,7 @@ TIMEOUT_SECONDS = 10.0
 AVOID = "do not answer on this page; ask its host why it differs"
 REGISTERED = "all {} files match the register: entry {}"
 UNREGISTERED = "the register has no entry for these files; different: {}"
+UNNAMED = "this register is the page's own choice; name the author's server with --server URL"
 REPLACED = "the files are those of entry {}, and entry {} replaced them"
 
 
@@ -34,7 +35,7 @@ def _findings(address: str, server: str | None) -> Iterator[Finding]:
 
     page = hosted_page(address, _fetch)
     yield Finding("survey", True, f"the page is pinned to survey {page.survey[:12]}")
-    server = server or page.server
+    is_named, server = server is not None, server or page.server
     entries = remote_register(server)
     fault = first_fault(entries)
     says = fault or f"{server}: {len(entries)} entries"
@@ -55,7 +56,8 @@ def _findings(address: str, server: str | None) -> Iterator[Finding]:
         cure = "export the page again, or load it again if a cache kept it"
         yield Finding("files", False, REPLACED.format(same[-1], registered[-1].number), cure)
     else:
-        yield Finding("files", True, REGISTERED.format(len(page.files), same[-1]))
+        says = REGISTERED.format(len(page.files), same[-1])
+        yield Finding("files", is_named, says, "" if is_named else UNNAMED)
 
 
 def _fetch(address: str) -> bytes:
@@ -81,5 +83,5 @@ PAGE_CHECK = Verb(
     run,
     option="page",
     group="server",
-    example="deniable doctor --page https://surveys.example/ask/late",
+    example="deniable doctor --page https://surveys.example/ask/late --server https://surveys.example",
 )
