@@ -31,8 +31,8 @@ def tallied(asked: AskedSurvey) -> list[int]:
     return [int(cell) for cell in tallies[0].cells] if tallies else []
 
 
-def answer_once(asked: AskedSurvey) -> int:
-    """Send the report of a person who is not simulated."""
+def answer_once(asked: AskedSurvey) -> str:
+    """Send the report of a person who is not simulated, and return the receipt."""
     server = running_server(asked._data)
     assert server is not None
     with open_store(asked._data) as store:
@@ -41,9 +41,9 @@ def answer_once(asked: AskedSurvey) -> int:
     connection = HTTPConnection(address.hostname or "", address.port, timeout=30)
     body = _report(published, {"answer": True}, random.Random(1))
     connection.request("POST", "/v1/envelopes", body, {"Content-Type": CONTENT_TYPE})
-    status = connection.getresponse().status
+    receipt = connection.getresponse().read().decode()
     connection.close()
-    return status
+    return receipt
 
 
 @pytest.mark.parametrize("truth", [True, False])
@@ -54,14 +54,35 @@ def test_a_crowd_answers_through_the_server(tmp_path: Path, truth: bool) -> None
         assert asked.simulate(PEOPLE, lambda _: {"answer": truth}) == PEOPLE
         eventually(lambda: sum(tallied(asked)) == PEOPLE, "all reports are in the tables")
         assert tallied(asked)[truth] > PEOPLE - 6
-        shown = eventually(lambda: asked.results.document.rounds, "results")
-        assert shown[0].reports <= PEOPLE, "results of an open survey grow in steps"
-        assert answer_once(asked) == 200
-        eventually(lambda: sum(tallied(asked)) == PEOPLE + 1, "the answer is in the tables")
+        results = asked.results.document
+        assert [period.reports for period in results.rounds] == [PEOPLE], "all are shown"
+        assert [event.words for event in results.annotations or ()] == [
+            "60 simulated reports; no person answered"
+        ]
+        assert "60 simulated reports" in repr(asked)
+        assert "60 simulated reports" in asked._repr_html_()
+        assert "<svg" not in asked._repr_html_(), "nobody is asked to answer"
+        assert eventually(lambda: "closed" in answer_once(asked), "the link takes no answer")
+        with pytest.raises(Refused, match="closed"):
+            asked.simulate(1)
+        assert sum(tallied(asked)) == PEOPLE
+    assert running_server(tmp_path / "data") is None
+
+
+def test_real_answers_are_never_mixed_with_simulated_ones_and_no_output_has_the_token(
+    tmp_path: Path,
+) -> None:
+    with deniable.server.ask("Is it so?", folder=tmp_path) as asked:
+        assert len(asked.token or "") > 20
+        for shown in (repr(asked), asked._repr_html_()):
+            assert asked.results_url in shown
+            assert "`token`" in shown
+            assert str(asked.token) not in shown
+        assert "<svg" in asked._repr_html_()
+        assert '"accepted":1' in answer_once(asked)
+        eventually(lambda: sum(tallied(asked)) == 1, "the answer is in the tables")
         with pytest.raises(Refused, match="people have answered"):
             asked.simulate(1)
-        assert "<svg" in asked._repr_html_()
-    assert running_server(tmp_path / "data") is None
 
 
 def test_the_example_of_a_notebook_works_as_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,9 +102,7 @@ def test_a_crowd_with_invitations_closes_a_survey_that_has_enough(tmp_path: Path
     with deniable.server.ask(tmp_path / "asked.toml") as asked:
         folder = asked._data
         assert asked.simulate(PEOPLE) == PEOPLE
-        eventually(
-            lambda: asked.results.document.rounds[0].reports == PEOPLE, "closed, with all reports"
-        )
+        assert asked.results.document.rounds[0].reports == PEOPLE
         assert len({*asked.invite(3)}) == 3
         with pytest.raises(WrongUse, match="1 to 100,000"):
             asked.simulate(0)

@@ -2,7 +2,7 @@
 
 with deniable.server.ask("Would you recommend working here?") as asked:
     print(asked.link)
-    asked.simulate(200)
+    asked.simulate(200)  # instead of real answers: this closes the survey
     print(asked.results.estimate("answer"))
 """
 
@@ -28,11 +28,12 @@ from urllib.parse import urlsplit
 from deniable.server.analysis import SurveyResults, open_results
 from deniable.server.http.tokens import invitation_hash, new_invitation
 from deniable.server.process.addresses import running_server
-from deniable.server.store import PublishedSurvey, open_store
+from deniable.server.store import Annotation, PublishedSurvey, open_store
+from deniable.server.store.records import SETTLING
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.link_surveys import Draft, LinkQuestion
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
-from deniable.shared.errors import Refused, StoreUnusable, WrongUse
+from deniable.shared.errors import Refused, StoreUnusable, WrongUse, quantity
 from deniable.shared.privacy.mechanism import kernel_draw
 from deniable.shared.survey.kinds.base import Question
 from deniable.shared.survey.kinds.number import Number
@@ -45,13 +46,14 @@ COMMAND = (
     "from deniable.shared.cli.command import main; raise SystemExit(main())",
 )
 STOP_SECONDS = 10.0
-STEP_SECONDS = 2.5  # longer than the server takes to notice that a step is complete
 SHOWN_SECONDS, POLL_SECONDS = 5.0, 0.1
 MAX_SIMULATED = 100_000
 REAL_ANSWERS = (
     "people have answered this survey, and a simulated crowd would be counted with them; simulate "
     "in another survey"
 )
+SIGN_IN = " (sign in there with the value of `token`)"
+CLOSED = "this survey is closed; simulate in another survey"
 
 Answers = Mapping[str, object]
 Person = Callable[[random.Random], Answers]  # draws one person's true answers
@@ -109,7 +111,8 @@ class AskedSurvey:
         server: subprocess.Popen[str],
         home: tempfile.TemporaryDirectory[str] | None = None,
     ) -> None:
-        self.link, self.results_url = shown["link"], shown["results"]
+        self.link, self.results_url = shown["link"], shown["results"].partition("?")[0]
+        self.token = shown["token"]  # signs in at `results_url`; no output shows it
         self.name, self.id = shown["name"], shown["id"]
         self._data, self._simulated = data, 0
         self._close = weakref.finalize(self, _stop, server, home)
@@ -135,39 +138,40 @@ class AskedSurvey:
         return [f"{self.link}#{code}" for code in codes]
 
     def simulate(self, people: int, answers: Person | None = None, seed: int | None = None) -> int:
-        """Send the reports of a simulated crowd to the server; return how many it accepted.
+        """Send the reports of a simulated crowd, and close the survey; return how many count.
 
         Each report is randomized like that of a device. `answers` draws the true answers of a
-        person; without it, all answers are equally likely. Refuse a survey with real answers.
-
-        A step of results appears once another step of reports follows. So the second half of the
-        crowd answers later, and at the end the results of the first half are shown.
+        person; without it, all answers are equally likely. Simulated and real answers never share a
+        survey: one with real answers is refused, and the link of a closed one takes no more. The
+        results of all reports are there at the end, after about 10 seconds; an event marks them as
+        simulated.
         """
         if not 1 <= people <= MAX_SIMULATED:
             raise WrongUse(f"simulate 1 to {MAX_SIMULATED:,} people, not {people}")
         with open_store(self._data) as store:
             published = Catalogue(store).find(self.id)
-            if store.report_totals().get(published.sequence, 0) > self._simulated:
+            if published.closed:
+                raise Refused(CLOSED)
+            if store.report_totals().get(published.sequence, 0):
                 raise Refused(REAL_ANSWERS)
         by_invitation = published.survey.by_invitation
         codes = [link.partition("#")[2] for link in self.invite(people)] if by_invitation else []
         rng = random.Random(seed)  # noqa: S311 - draws answers, not noise
         drawn = [(answers or _evenly(published))(rng) for _ in range(people)]
         reports = [_report(published, person, rng) for person in drawn]
-        half, step = people // 2, published.survey.step * published.survey.drawn_from
-        accepted = self._send(reports[:half], codes[:half])
-        if half >= step:
-            time.sleep(STEP_SECONDS)
-        accepted += self._send(reports[half:], codes[half:])
-        self._simulated += accepted
+        self._simulated = self._send(reports, codes)
+        with open_store(self._data) as store:
+            words = f"{quantity(self._simulated, 'simulated report')}; no person answered"
+            store.annotate(published.sequence, Annotation(datetime.now(UTC).date(), words))
+            Catalogue(store).close(published)
+        time.sleep(SETTLING.total_seconds())  # until then, the results of a closed survey may grow
         end = time.monotonic() + SHOWN_SECONDS
-        while half >= step and not self._has_results() and time.monotonic() < end:
+        while self._shown() < self._simulated and time.monotonic() < end:
             time.sleep(POLL_SECONDS)
-        return accepted
+        return self._simulated
 
-    def _has_results(self) -> bool:
-        rounds = self.results.document.rounds
-        return bool(rounds) and rounds[0].reports > 0
+    def _shown(self) -> int:
+        return sum(shown.reports for shown in self.results.document.rounds)
 
     def close(self) -> None:
         """Stop the server."""
@@ -180,11 +184,19 @@ class AskedSurvey:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Ask with this link: {self.link}\nResults: {self.results_url}"
+        return f"{self._state}\nResults: {self.results_url}{SIGN_IN}"
 
     def _repr_html_(self) -> str:
         link, results = (f'<a href="{url}">{url}</a>' for url in (self.link, self.results_url))
-        return f"<p>Ask with this link: {link}</p>{self.qr_code}<p>Results: {results}</p>"
+        state = self._state.replace(self.link, link)
+        code = "" if self._simulated else self.qr_code
+        return f"<p>{state}</p>{code}<p>Results: {results}{SIGN_IN}</p>"
+
+    @property
+    def _state(self) -> str:
+        if self._simulated:
+            return f"Closed, with {quantity(self._simulated, 'simulated report')}"
+        return f"Ask with this link: {self.link}"
 
     def _send(self, bodies: Sequence[bytes], codes: Sequence[str]) -> int:
         server = running_server(self._data)

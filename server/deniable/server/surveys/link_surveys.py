@@ -35,7 +35,8 @@ round = "once"
 grace_days = {grace}
 retention_days = {retention}
 minimum_reports = {minimum}           # no estimate is shown below it
-# step = 5                      # results change in steps of this many reports (20 if left out)
+# step = 5                      # results change in steps of this many reports (20 if left out), and
+#                               # appear after two: if fewer than 40 people answer, only at the end
 {more}"""
 SETTINGS = {
     "close_at": "close_at = {}                # the survey closes after this many answers",
