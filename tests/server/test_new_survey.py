@@ -94,6 +94,21 @@ def test_a_wrong_field_is_explained(here: World, wrong: dict[str, str]) -> None:
     assert re.search("whole number|above 0|at least the step", page.text)
 
 
+def test_options_that_the_template_cannot_use_are_refused_at_their_field(here: World) -> None:
+    """Otherwise a choice that someone typed would be published as a yes-or-no question."""
+    operator = signed_in(here, "operator")
+    data = {"form_token": form_token(operator)} | WORDS | {"template": "yes-no"}
+    page = operator.post("/operate/draft", data=data)
+    assert page.status_code == 400
+    field = page.text.partition('id="options"')[2].partition("</p>")[0]
+    assert "The chosen template has no options." in field
+    assert 'aria-describedby="options-problem"' in field
+    assert "pizza, soup" in field, "the form keeps what was typed"
+    assert draft_in(page.text) == ""
+    again = operator.post("/operate/draft", data=data | {"options": " "})
+    assert 'kind = "bit"' in draft_in(again.text)
+
+
 def test_the_server_publishes_with_its_own_key_and_says_so(here: World, own_key: str) -> None:
     operator = signed_in(here, "operator")
     secret = {"form_token": form_token(operator)}

@@ -61,6 +61,7 @@ class Draft:
     changes: Sequence[str] = ()
     groups: Sequence[str] = ()  # what the expected people can show
     people: int = USUAL_PEOPLE
+    options_problem: str | None = None  # shown at the field with the options
 
 
 class ListedToken(Struct, frozen=True, kw_only=True):
@@ -162,6 +163,8 @@ def empty_draft() -> str:
 def write_draft() -> ResponseReturnValue:
     """Write a draft from a template and the texts of the form, and check it."""
     try:
+        if problem := _options_problem(request.form):
+            return _draft_page(Draft("", people=_people(), options_problem=problem)), 400
         text = _written(request.form).toml(parts().clock.now().date())
         return _draft_page(_draft(text, parts(), _people()))
     except WrongUse as error:
@@ -286,9 +289,20 @@ def _draft_page(draft: Draft) -> str:
     )
 
 
+def _template(form: Mapping[str, str]) -> LinkDraft:
+    return TEMPLATES.get(form.get("template", ""), TEMPLATES["yes-no"])
+
+
+def _options_problem(form: Mapping[str, str]) -> str | None:
+    """Return why the typed options cannot be used, or None."""
+    if not form.get("options", "").strip() or _template(form).questions[0].kind == "choice":
+        return None
+    return "The chosen template has no options. Begin with “choice”, or leave this field empty."
+
+
 def _written(form: Mapping[str, str]) -> LinkDraft:
     """Return the draft that the form describes; an empty field keeps the template's text."""
-    draft = TEMPLATES.get(form.get("template", ""), TEMPLATES["yes-no"])
+    draft = _template(form)
     first, texts = draft.questions[0], {name: text.strip() for name, text in form.items()}
     options = [option.strip() for option in texts.get("options", "").split(",") if option.strip()]
     title, question = texts.get("title") or draft.title, texts.get("question") or first.title
