@@ -240,6 +240,23 @@ const SCENES = {
     return { ...seen, reloaded: tab.posts.length, open: open.posts.map(({ headers }) => headers.Authorization ?? "") };
   },
 
+  /** A wrong code, then another link in the same browser. */
+  async corrected() {
+    const place = await context(), wrong = await open(place);
+    await wrong.goto(`${page(asked.pages.invited)}#${"b".repeat(26)}`);
+    await wrong.respond(1);
+    await wrong.until("document.body.innerText.includes('does not know')");
+    const right = await open(place);
+    await right.goto(`${page(asked.pages.invited)}#${asked.codes[3]}`);
+    await right.until("document.body.innerText.includes('has arrived')");
+    const sentBy = [wrong, right].map((one) => one.posts.map(({ headers }) => headers.Authorization));
+    const seen = { bodies: [wrong, right].flatMap((one) => one.posts.map(bytesOf)), sentBy, kept: await right.evaluate(KEPT) };
+    await right.tell("Page.reload");
+    await pause(300);
+    await right.until(RESULT);
+    return { ...seen, posts: right.posts.length };
+  },
+
   /** The survey's words and the page's, in the browser's languages, and after the switch. */
   async languages() {
     const seen = {};
@@ -269,6 +286,20 @@ const SCENES = {
     await other.goto(page(asked.pages.bit));
     const third = await other.evaluate(DRAW);
     return { page: await other.text(), first, second, third, posts, more: tab.posts.length - posts + other.posts.length, found: await looked(other, "answered") };
+  },
+
+  /** Visits before and after the survey's keys expire, to another survey of the same origin. */
+  async expired() {
+    const names = `(async () => Object.keys((await ${KEPT}).records))()`;
+    const place = await context(), tab = await open(place);
+    await tab.goto(page(asked.pages.bit));
+    await tab.respond(1);
+    const other = await open(place);
+    await other.goto(page(asked.pages.reset));
+    const before = await other.evaluate(names);
+    const late = await open(place, "Date.now = () => Date.UTC(2150, 0)");
+    await late.goto(page(asked.pages.reset));
+    return { before, after: await late.evaluate(names) };
   },
 
   async doubleClick() {

@@ -54,9 +54,10 @@ ANSWERS = {
     "minutes": "34", "word": "privately",
 }  # fmt: skip
 SCENES = (
-    "people", "again", "doubleClick", "twoTabs", "offline", "left", "leftEarly", "withdrawn",
+    "people", "again", "expired", "doubleClick", "twoTabs", "offline", "left",
+    "leftEarly", "withdrawn",
     "full", "keyboard", "kinds", "others",
-    "invitations", "languages",
+    "invitations", "corrected", "languages",
     "refusals", "scripts", "elsewhere",
 )  # fmt: skip
 PEOPLE = 6
@@ -151,7 +152,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     published["invited"] = publish(data, "invited", late(), invitation=True)
     words = {"languages": ["en", "fr", "de"], "title": WORDS}
     publish(data, "words", question("late", "bit", title=WORDS), **words)
-    invited = asked_json("invite", "invited", "--count", "3", "--data", str(data))
+    invited = asked_json("invite", "invited", "--count", "4", "--data", str(data))
     with running_server(data) as server, host(site) as hosted:
         eventually(lambda: requests.get(f"{server.url}/ask/late", timeout=5).status_code == 200)
         with open_store(data) as store:
@@ -373,7 +374,50 @@ def test_an_invitation_counts_once_and_is_sent_only_with_the_report(played: Play
     assert not any(code in url for url in seen["good"]["urls"])
     assert code not in json.dumps(seen["good"]["kept"])
     assert (seen["reloaded"], seen["open"]) == (1, [""])
-    assert played.counted["invited"] == 2
+    assert played.counted["invited"] == 3
+
+
+@BROWSER
+def test_a_wrong_code_does_not_use_up_the_only_answer(played: Played) -> None:
+    """Another code sends the same bytes: nothing is drawn or charged again."""
+    seen = played.scenes["corrected"]
+    first, second = seen["bodies"]
+    assert first == second
+    (wrong,), (right,) = seen["sentBy"]
+    assert wrong == f"Bearer {'b' * 26}"
+    code = right.removeprefix("Bearer ")
+    records = seen["kept"]["records"]
+    assert len([name for name in records if name.startswith("charge-")]) == 1
+    assert not [name for name in records if name.startswith(("report-", "spare-"))]
+    assert code not in json.dumps(seen["kept"])
+    assert seen["posts"] == 1, "a reload sends nothing more"
+
+
+@BROWSER
+def test_what_was_sent_is_deleted_with_the_key_of_its_survey(played: Played) -> None:
+    """The ledger stays: deleting must not refill a budget."""
+    seen = {
+        when: {name.split("-")[0] for name in names}
+        for when, names in played.scenes["expired"].items()
+    }
+    assert {"ask", "verdict", "key", "charge", "round"} <= seen["before"]
+    assert {"charge", "round"} <= seen["after"]
+    assert not seen["after"] & {"ask", "verdict", "key"}
+
+
+@BROWSER
+def test_a_survey_that_protects_little_says_so(played: Played) -> None:
+    """ε 8 in one round, and ε 6.5 in 13 rounds; at ε 1 the page says why nobody can be sure."""
+    little = "This survey protects your answer little"
+    kinds, weekly = played.scenes["kinds"], played.scenes["others"]["weekly"]
+    for text in (kinds["text"], weekly):
+        assert little in text
+        assert "nobody can be sure" not in text.lower()
+    assert "Diese Umfrage schützt Ihre Antwort nur wenig" in kinds["german"]
+    assert "niemand kann" not in kinds["german"].lower()
+    usual = played.scenes["again"]["page"]
+    assert little not in usual
+    assert "Nobody can be sure that it is true." in usual
 
 
 WORDS = {"en": "Late this week?", "fr": "En retard ?", "de": "Diese Woche zu spät?"}

@@ -12,6 +12,7 @@ import { Client, overruled } from "../client.js";
 import { beliefAfter, decimal, fill, iso } from "../description.js";
 import { ONE } from "../exact.js";
 import { isAnswered } from "../ledger.js";
+import { expire } from "../person.js";
 import { Policy } from "../policy.js";
 import { checkSealing } from "../seal.js";
 import { hex, parseSurvey, unhex, Unusable, verify } from "../survey.js";
@@ -28,7 +29,7 @@ import { bestTag, TEXTS } from "./texts.js";
  */
 
 const MAX_EPSILON = "8"; // of all surveys of one server in a quarter; a survey may use all of it
-const DAY = 86_400_000, SECONDS_TO_SEND = 3;
+const DAY = 86_400_000, SECONDS_TO_SEND = 3, LITTLE = 90;
 const CODE = /^#[a-z2-7]{26}$/i;
 /** @type {Record<string, keyof Texts>} */
 const OUTCOMES = {
@@ -149,7 +150,12 @@ class Page {
     const survey = this.#survey, { id, state } = this.#entry, now = Date.now();
     const round = survey.roundAt(now, false) ?? survey.roundOf(survey.closes - DAY);
     const report = `${id}-${round}`;
+    if (survey.byInvitation) {
+      addEventListener("hashchange", () => CODE.test(location.hash) && location.reload());
+    }
+    await this.#expire(now);
     if (await isAnswered(this.#storage, id, survey.spanOf(round))) {
+      await this.#sendAgain(report);
       return this.#showSent(report, true);
     }
     if (now < survey.opens) return this.#say("early", { day: iso(survey.opens) });
@@ -168,6 +174,32 @@ class Page {
     const state = { ...history.state, code: this.#invitation };
     history.replaceState(state, "", location.pathname + location.search);
     return this.#invitation;
+  }
+
+  /** Remove what was sent together with the key of its survey. @param {number} now */
+  async #expire(now) {
+    const storage = this.#storage;
+    await expire(storage, now);
+    for (const kind of ["ask-", "verdict-", "spare-"]) {
+      for (const name of await storage.names(kind)) {
+        if (!(await storage.get(`key-${name.split("-")[1]}`))) await storage.remove(name);
+      }
+    }
+  }
+
+  /** Send the same bytes with another code, if the server refused only the code. Nothing is drawn or charged. @param {string} report */
+  async #sendAgain(report) {
+    const [spare, verdict] = await Promise.all(
+      ["spare", "verdict"].map((kind) => this.#storage.get(`${kind}-${report}`)),
+    );
+    if (!spare || !(verdict?.refused in REFUSALS) || !this.#takeCode()) return;
+    await this.#storage.create(`report-${report}`, { ...spare, invitation: this.#invitation });
+    await this.#storage.remove(`verdict-${report}`);
+    this.#dropCode();
+  }
+
+  #dropCode() {
+    history.replaceState({ ...history.state, code: "" }, "", location.href);
   }
 
   /** Submit the answers, once. @param {HTMLFormElement} form */
@@ -191,8 +223,13 @@ class Page {
       if (!outcome) return this.#say("storage");
       const { status, draws } = outcome, report = `${id}-${outcome.round}`;
       if (status !== "queued" && status !== "already-answered") return this.#say(OUTCOMES[status]);
-      if (this.#invitation) history.replaceState({ ...history.state, code: "" }, "", location.href);
+      if (this.#invitation) this.#dropCode();
       if (draws) {
+        if (this.#invitation) { // the outbox forgets a report that is refused
+          const queued = await this.#storage.get(`report-${report}`).catch(() => undefined);
+          const spare = queued && { ...queued, invitation: undefined };
+          if (spare) await this.#storage.put(`spare-${report}`, spare).catch(() => {});
+        }
         const shown = { payloads: draws.payloads.map(hex) };
         await this.#storage.put(`ask-${report}`, shown).catch(() => {}); // only for display: the report leaves anyway
         await this.#client.flush(SECONDS_TO_SEND);
@@ -211,6 +248,7 @@ class Page {
   async #settle(report, status, json) {
     const refused = json?.refused?.[0]?.code ?? (status < 400 ? "" : String(status));
     await this.#storage.put(`verdict-${report}`, { refused });
+    if (!(refused in REFUSALS)) await this.#storage.remove(`spare-${report}`);
     this.#tabs.postMessage(report);
     await this.#showAgain(report);
   }
@@ -329,10 +367,10 @@ class Page {
     const { rounds, labels, keyUntil } = this.#survey;
     const names = [texts.the_survey, texts.the_round, ...labels.map(({ name }) => name)].join(", ");
     const until = iso(keyUntil + this.#table.retention_days * DAY);
-    const all = fill(texts.all_rounds, { rounds });
+    const all = fill(texts.all_rounds, { rounds }), isLittle = this.#protectsLittle;
     return [
-      make("h2", {}, texts.safe_title),
-      paragraph(`${texts.noise} ${this.#belief(epsilon)}`),
+      make("h2", {}, isLittle ? texts.little_title : texts.safe_title),
+      paragraph(`${isLittle ? texts.little : texts.noise} ${this.#belief(epsilon)}`),
       picture(Math.min(Number(beliefAfter(epsilon)), 100), texts),
       ...(rounds > 1 ? [paragraph(`${all} ${this.#belief(epsilon * BigInt(rounds))}`)] : []),
       ...this.#asked.flatMap((asked) => this.#odds(asked)),
@@ -343,6 +381,12 @@ class Page {
       ...(byInvitation ? [paragraph(texts.invitation)] : []),
       paragraph(fill(texts.checked, this.#entry), { class: "soft id" }),
     ];
+  }
+
+  /** Whether someone who sees all reports of a device can be almost sure of an answer. */
+  get #protectsLittle() {
+    const { epsilon, rounds } = this.#survey;
+    return Number(beliefAfter(epsilon * BigInt(rounds))) >= LITTLE;
   }
 
   /** Return how sure someone can become who sees reports of this ε. @param {bigint} epsilon */
@@ -368,7 +412,7 @@ class Page {
     const state = refused
       ? fill(texts[REFUSALS[refused] ?? "refused"], { code: refused })
       : refused === ""
-      ? texts.arrived
+      ? `${texts.arrived}${this.#protectsLittle ? "" : ` ${texts.unsure}`}`
       : waits
       ? texts.waiting
       : texts.answered;

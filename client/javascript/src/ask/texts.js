@@ -19,6 +19,9 @@ const ENGLISH = {
   safe_title: "Why nobody can be sure of your answer",
   noise:
     "Your device may change your answer by chance before it sends it, so nobody can be sure of your answer.",
+  little_title: "This survey protects your answer little",
+  little:
+    "Your device may change your answer by chance before it sends it, but seldom enough that someone who sees all that it sends can be almost sure of your answer.",
   belief: "If someone is 10 % sure before, they can be at most {share} % sure after (ε {epsilon}).",
   beyond: "If someone is 10 % sure before, they can be more than 99 % sure after (ε {epsilon}).",
   odds_bit: "Of 100 people who say yes, about {keep} send yes and {lie} send no.",
@@ -62,8 +65,8 @@ const ENGLISH = {
   number: "about {value}",
   symbol: "symbol {symbol} of {symbols}",
   text: "a code that many texts share",
-  arrived:
-    "Your report has arrived. It counts as one answer, and nobody can be sure that it is true.",
+  arrived: "Your report has arrived. It counts as one answer.",
+  unsure: "Nobody can be sure that it is true.",
   waiting:
     "Your report is stored on this device. It is sent as soon as this page is open and the device is online.",
   sending: "Your report is stored on this device and is being sent.",
@@ -88,8 +91,10 @@ const ENGLISH = {
   own_page:
     "This survey is by invitation, which works only on the page of its own server. Nothing was sent.",
   no_code: "This survey is by invitation, and this link has no valid code. Nothing was sent.",
-  spent: "This invitation was already used. Your report was not counted.",
-  unknown_code: "The server does not know this invitation. Your report was not counted.",
+  spent:
+    "This invitation was already used. Your report was not counted. To send the same report again, open a link with another code in this browser.",
+  unknown_code:
+    "The server does not know this invitation. Your report was not counted. To send the same report again, open a link with another code in this browser.",
   refused: "The server refused the report ({code}). It was not counted.",
 };
 
@@ -109,6 +114,9 @@ const GERMAN = {
   safe_title: "Warum sich niemand Ihrer Antwort sicher sein kann",
   noise:
     "Ihr Gerät ändert Ihre Antwort möglicherweise zufällig, bevor es sie sendet. Deshalb kann sich niemand Ihrer Antwort sicher sein.",
+  little_title: "Diese Umfrage schützt Ihre Antwort nur wenig",
+  little:
+    "Ihr Gerät ändert Ihre Antwort möglicherweise zufällig, bevor es sie sendet, aber so selten, dass sich jemand, der alles Gesendete sieht, Ihrer Antwort fast sicher sein kann.",
   belief:
     "Wer sich vorher zu 10 % sicher ist, kann sich danach zu höchstens {share} % sicher sein (ε {epsilon}).",
   beyond:
@@ -154,8 +162,8 @@ const GERMAN = {
   number: "etwa {value}",
   symbol: "Symbol {symbol} von {symbols}",
   text: "ein Code, der zu vielen Texten gehört",
-  arrived:
-    "Ihre Meldung ist angekommen. Sie zählt als eine Antwort, und niemand kann sicher sein, dass sie stimmt.",
+  arrived: "Ihre Meldung ist angekommen. Sie zählt als eine Antwort.",
+  unsure: "Niemand kann sicher sein, dass sie stimmt.",
   waiting:
     "Ihre Meldung ist auf diesem Gerät gespeichert. Sie wird gesendet, sobald diese Seite geöffnet und das Gerät online ist.",
   sending: "Ihre Meldung ist auf diesem Gerät gespeichert und wird gesendet.",
@@ -184,8 +192,10 @@ const GERMAN = {
     "Diese Umfrage ist nur mit einer Einladung zugänglich. Einladungen gelten nur auf der Seite des Servers, der die Umfrage anbietet. Es wurde nichts gesendet.",
   no_code:
     "Diese Umfrage ist nur mit einer Einladung zugänglich, und dieser Link hat keinen gültigen Code. Es wurde nichts gesendet.",
-  spent: "Diese Einladung wurde bereits benutzt. Ihre Meldung wurde nicht gezählt.",
-  unknown_code: "Der Server kennt diese Einladung nicht. Ihre Meldung wurde nicht gezählt.",
+  spent:
+    "Diese Einladung wurde bereits benutzt. Ihre Meldung wurde nicht gezählt. Um dieselbe Meldung noch einmal zu senden, öffnen Sie in diesem Browser einen Link mit einem anderen Code.",
+  unknown_code:
+    "Der Server kennt diese Einladung nicht. Ihre Meldung wurde nicht gezählt. Um dieselbe Meldung noch einmal zu senden, öffnen Sie in diesem Browser einen Link mit einem anderen Code.",
   refused: "Der Server hat die Meldung abgelehnt ({code}). Sie wurde nicht gezählt.",
 };
 
