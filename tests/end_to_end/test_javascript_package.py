@@ -187,8 +187,7 @@ def test_every_place_in_a_browser_answers_and_leaving_loses_nothing(
 
 SEALED = {"sealed_to": PUBLIC}
 UNLOADED = (
-    "the code of describe and budget could not be loaded; in a service worker, write "
-    '`import * as words from "deniable/words"`, and pass `words` to the client'
+    "describe and budget could not be loaded; in a service worker, pass `words` to the client"
 )
 
 

@@ -1,7 +1,7 @@
 /** A person's budget: the ε spent and left, and when the next answers are possible. */
 
 import { decimal, iso, shown } from "./description.js";
-import { quarterOf, quarterOfRound } from "./quarters.js";
+import { beginOfQuarter, quarterOf, quarterOfRound } from "./quarters.js";
 
 /**
  * @typedef {import("./ledger.js").Storage} Storage
@@ -62,7 +62,7 @@ export async function budgetOf(core, ledger, storage, consented) {
     spent: decimal(total),
     left: decimal(left),
     cap: decimal(policy.totalCap),
-    renews: renews ? iso(nextQuarter(now)) : null,
+    renews: renews ? iso(beginOfQuarter(now, 1)) : null,
     questions,
     surveys,
   };
@@ -83,12 +83,6 @@ async function firstFree(ledger, storage, policy, rounds, found, chargeOf) {
   }
   return undefined;
 }
-
-/** Return when the next quarter begins. @param {number} time */
-const nextQuarter = (time) => {
-  const day = new Date(time);
-  return Date.UTC(day.getUTCFullYear(), day.getUTCMonth() - day.getUTCMonth() % 3 + 3);
-};
 
 /** @param {bigint} cap @param {bigint} spent */
 const rest = (cap, spent) => spent < cap ? cap - spent : 0n;
@@ -119,8 +113,9 @@ async function answeredRounds(survey, round, drawnIn) {
     next <= last;
     next += survey.repeatRounds
   ) {
-    if (quarterOfRound(survey, next) !== until) {
-      until = quarterOfRound(survey, next);
+    const quarter = quarterOfRound(survey, next);
+    if (quarter !== until) {
+      until = quarter;
       known = await drawnIn(survey, next);
     }
     if (!known || known.drawn.includes(next)) answered.push(next);

@@ -189,13 +189,11 @@ function kernelDraw(count) {
   return new DataView(bytes.buffer);
 }
 
+const IS_OFF = /^(0|false|no|off|unspecified|null|undefined)?$/i;
+
 /** Return whether the environment or the browser refuses, whatever consent the app has recorded. @param {boolean} allowCi */
 export function overruled(allowCi) {
   const browser = /** @type {any} */ (globalThis.navigator);
   const signals = [...switches(allowCi), browser?.doNotTrack, browser?.globalPrivacyControl];
-  return signals.some((value) =>
-    !["", "0", "false", "no", "off", "unspecified", "null", "undefined"].includes(
-      String(value ?? "").trim().toLowerCase(),
-    )
-  );
+  return signals.some((value) => !IS_OFF.test(String(value ?? "").trim()));
 }

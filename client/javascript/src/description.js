@@ -250,7 +250,7 @@ function capsOf(survey, policy, texts) {
   });
   return answered === BigInt(rounds)
     ? caps
-    : `${caps} ${fill(texts.caps_end, { answered: String(answered), rounds: String(rounds) })}`;
+    : `${caps} ${fill(texts.caps_end, { answered, rounds })}`;
 }
 
 /** Return the percentage to which a report of this ε can raise a suspicion of 10 %, rounded up. @param {bigint} epsilon */
@@ -264,7 +264,7 @@ export function beliefAfter(epsilon) {
 function growthOf(epsilon, texts) {
   const share = beliefAfter(epsilon);
   const form = share < 100n ? texts.growth : texts.growth_beyond;
-  return fill(form, { share: String(min(share, 99n)), epsilon: decimal(epsilon) });
+  return fill(form, { share: min(share, 99n), epsilon: decimal(epsilon) });
 }
 
 /** Replace each `{name}` with its value; a value is never searched for names. @param {string} form @param {Record<string, unknown>} values */
@@ -286,11 +286,10 @@ export function shown(text) {
   const escaped = characters.slice(0, MAX_SHOWN_CHARACTERS).join("").replace(
     /(?! )[\p{C}\p{Z}]/gu,
     (sign) => {
-      const code = Number(sign.codePointAt(0)), digits = code.toString(16);
-      const named = { 9: "\\t", 10: "\\n", 13: "\\r" }[code];
-      if (named) return named;
-      if (code < 256) return `\\x${digits.padStart(2, "0")}`;
-      return code < 65_536 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
+      const code = Number(sign.codePointAt(0));
+      const [letter, length] = code < 256 ? ["x", 2] : code < 65_536 ? ["u", 4] : ["U", 8];
+      const named = { 9: "t", 10: "n", 13: "r" }[code];
+      return `\\${named ?? letter + code.toString(16).padStart(length, "0")}`;
     },
   );
   return characters.length > MAX_SHOWN_CHARACTERS ? `${escaped}…` : escaped;

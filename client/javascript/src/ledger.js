@@ -60,10 +60,9 @@ export async function charge(storage, policy, charged) {
   }
 }
 
-const answered = () => /** @type {const} */ ({
-  status: "already-answered",
-  detail: "this survey was already answered in this round",
-});
+export const ALREADY = "this survey was already answered in this round";
+
+const answered = () => /** @type {const} */ ({ status: "already-answered", detail: ALREADY });
 
 /** Return what was spent in a quarter and in all. Rejects with Unusable if a record that counts was changed. @param {Storage} storage @param {string} quarter @returns {Promise<Ledger>} */
 export async function readLedger(storage, quarter) {

@@ -2,7 +2,7 @@
 
 import { envelopeId, hmac, joined, packEnvelope } from "./envelope.js";
 import { drawnArm, encodeLabel } from "./labels.js";
-import { charge, isAnswered, overspent, readLedger } from "./ledger.js";
+import { ALREADY, charge, isAnswered, overspent, readLedger } from "./ledger.js";
 import { drawnRounds } from "./participation.js";
 import { chargedQuarter, quarterOfRound } from "./quarters.js";
 import { seal } from "./seal.js";
@@ -48,8 +48,7 @@ export const failure = (error) => ({
 export const loaded = async (words) =>
   words ?? await import("./words.js").catch(() => {
     throw new Unusable(
-      "the code of describe and budget could not be loaded; in a service worker, write " +
-        '`import * as words from "deniable/words"`, and pass `words` to the client',
+      "describe and budget could not be loaded; in a service worker, pass `words` to the client",
     );
   });
 
@@ -326,7 +325,6 @@ export class Person {
   }
 }
 
-const ALREADY = "this survey was already answered in this round";
 const LOST = "the report that its rounds share is no longer kept, and no other is drawn";
 
 /** @param {Found} found @param {number} round @param {number} now @returns {import("./ledger.js").Charge} */

@@ -8,6 +8,12 @@ export function quarterOf(moment) {
   return `${date.getUTCFullYear()}-Q${1 + Math.floor(date.getUTCMonth() / 3)}`;
 }
 
+/** Return when the quarter of a moment begins, or one that many quarters later. @param {number} moment @param {number} [later] */
+export function beginOfQuarter(moment, later = 0) {
+  const date = new Date(moment), month = date.getUTCMonth();
+  return Date.UTC(date.getUTCFullYear(), month - month % 3 + 3 * later);
+}
+
 /** Return the quarter in which a round, or its span, begins. @param {Survey} survey @param {number} round */
 export const quarterOfRound = (survey, round) => quarterOf(survey.beginOf(survey.spanOf(round)));
 
@@ -19,16 +25,13 @@ export const quarterOfRound = (survey, round) => quarterOf(survey.beginOf(survey
  */
 export function chargedQuarter(survey, round, now) {
   if (survey.period === "once") return quarterOf(now);
-  const today = new Date(now), month = today.getUTCMonth() - today.getUTCMonth() % 3;
-  const before = Date.UTC(today.getUTCFullYear(), month) - 1;
-  return quarterOf(Math.max(survey.beginOf(survey.spanOf(round)), before));
+  return quarterOf(Math.max(survey.beginOf(survey.spanOf(round)), beginOfQuarter(now) - 1));
 }
 
 /** Return the rounds, or first rounds of spans, that begin in the quarter of a round. @param {Survey} survey @param {number} round */
 export function roundsOfQuarter(survey, round) {
-  const begins = new Date(survey.beginOf(survey.spanOf(round))), step = survey.repeatRounds;
-  const year = begins.getUTCFullYear(), month = begins.getUTCMonth() - begins.getUTCMonth() % 3;
-  const from = Date.UTC(year, month), to = Date.UTC(year, month + 3), rounds = [];
+  const begins = survey.beginOf(survey.spanOf(round)), step = survey.repeatRounds;
+  const from = beginOfQuarter(begins), to = beginOfQuarter(begins, 1), rounds = [];
   let first = survey.roundOf(from);
   first += Number(survey.beginOf(first) < from);
   first += ((survey.firstRound - first) % step + step) % step;

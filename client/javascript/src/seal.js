@@ -5,6 +5,7 @@
 
 import { hmac, joined, u32 } from "./envelope.js";
 import { Refused, unhex } from "./survey.js";
+import { digest } from "./text.js";
 
 const SIZES = [0, 1, 2, 3, 4, 5].map((step) => 256 * 4 ** step); // of the plaintext
 const CONTEXT = "deniable sealed envelope v1\0", MARK_BYTES = 8;
@@ -67,6 +68,6 @@ export async function seal(envelope, recipient) {
   const iv = await expand(SUITE, schedule, "base_nonce", context, 12);
   const text = new Uint8Array(await crypto.subtle.encrypt({ name: "AES-GCM", iv }, cipher, padded));
   const named = joined(key, envelope.subarray(...SURVEY_AND_ROUND));
-  const mark = new Uint8Array(await crypto.subtle.digest("SHA-256", named)).slice(0, MARK_BYTES);
+  const mark = (await digest(named)).slice(0, MARK_BYTES);
   return joined("DNS1", mark, u32(sent.length + text.length), sent, text);
 }

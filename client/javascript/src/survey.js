@@ -20,7 +20,7 @@ import {
   PERIODS,
   RESERVED,
 } from "./tables.js";
-import { digitsOf, isLine, isListOf, placeText } from "./text.js";
+import { digest, digitsOf, hex, isLine, isListOf, placeText } from "./text.js";
 
 /** @typedef {import("./mechanisms.js").Answer} Answer */
 /** @typedef {import("./mechanisms.js").Draw} Draw */
@@ -32,14 +32,12 @@ export class Unusable extends Error {}
 
 const utf8 = new TextEncoder();
 const DAY = 86_400_000;
-/** @param {Uint8Array | ArrayBuffer} bytes */
-export const hex = (bytes) =>
-  Array.from(new Uint8Array(bytes), (b) => b.toString(16).padStart(2, "0")).join("");
+export { hex };
 /** @param {string} text */
 export const unhex = (text) =>
   Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 /** @param {string} text */
-export const sha256 = async (text) => hex(await crypto.subtle.digest("SHA-256", utf8.encode(text)));
+export const sha256 = async (text) => hex(await digest(utf8.encode(text)));
 
 /**
  * Reject unless a trusted key has signed exactly this text, and the id is the text's hash.
@@ -218,6 +216,8 @@ export function parseSurvey(text) {
     const round = now >= ends(of(closes)) ? of(closes) : of(now) - 1;
     return round >= first && now < takenUntil(round) ? round : undefined;
   };
+  /** @param {number} round */
+  const spanOf = (round) => round - (round - first) % repeatRounds;
   return {
     name: /** @type {string} */ (survey.name),
     period: /** @type {string} */ (survey.round),
@@ -228,11 +228,10 @@ export function parseSurvey(text) {
     firstRound: first,
     /** The number of rounds that share one report; 1 if each has its own. */
     repeatRounds,
-    /** Return the first of the rounds that share a report with this one. @param {number} round */
-    spanOf: (round) => round - (round - first) % repeatRounds,
+    /** Return the first of the rounds that share a report with this one. */
+    spanOf,
     /** Return when the rounds that share a report with this one are over. @param {number} round */
-    spanEnds: (round) =>
-      ends(Math.min(round - (round - first) % repeatRounds + repeatRounds, first + rounds) - 1),
+    spanEnds: (round) => ends(Math.min(spanOf(round) + repeatRounds, first + rounds) - 1),
     redraws,
     sealedTo: /** @type {string | undefined} */ (survey.sealed_to),
     byInvitation: survey.invitation === true,

@@ -136,29 +136,22 @@ export class Surveys {
     if (!Array.isArray(surveys)) return void this.#pace(true);
     const listed = surveys.slice(0, MAX_LISTED).filter((entry) =>
       /^[0-9a-f]{64}$/.test(entry?.id) &&
-      ["open", "closed"].includes(entry.state) &&
-      [entry.document, entry.signature, entry.key].every((text) => typeof text === "string")
+      ["open", "closed"].includes(entry.state) && isSigned(entry)
     );
     return Promise.all(listed.map((entry) => this.#signed(entry)));
   }
 
   /** Return what to keep of an entry: without a trusted signature, its claimed name and the reason. @param {Listed} entry @returns {Promise<Entry>} */
   async #signed({ id, state, document, signature, key }) {
-    const nothing = { id, state, document: "", signature: "", key: "" };
+    const entry = { id, state, document, signature, key };
     try {
-      await verify({ id, document, signature, key }, this.#policy.keys);
-      return {
-        id,
-        state,
-        document,
-        signature,
-        key,
-        name: String(JSON.parse(document).survey.name),
-      };
+      await verify(entry, this.#policy.keys);
+      return { ...entry, name: String(JSON.parse(document).survey.name) };
     } catch (error) {
       if (error instanceof Unusable) throw error;
       const problem = error instanceof Refused ? error.message : "the document cannot be read";
-      return { ...nothing, name: claimedName(document), problem };
+      const name = claimedName(document);
+      return { ...entry, document: "", signature: "", key: "", name, problem };
     }
   }
 
@@ -197,9 +190,9 @@ export class Surveys {
     }
     return {
       status: "closed",
-      detail: ended
-        ? "the survey has no ended round whose reports are still accepted, or was closed by its owner"
-        : "the survey is not open today, or was closed by its owner",
+      detail: `the survey ${
+        ended ? "has no ended round whose reports are still accepted" : "is not open today"
+      }, or was closed by its owner`,
       survey: newest.id,
     };
   }
@@ -236,12 +229,15 @@ export class Surveys {
   }
 }
 
+/** @param {Listed} entry of unknown content */
+const isSigned = ({ document, signature, key }) =>
+  [document, signature, key].every((text) => typeof text === "string");
+
 /** Return a survey's entry from an object or JSON text; undefined if it is malformed. @param {any} shipped @returns {Listed | undefined} */
 function parsedEntry(shipped) {
   try {
     const entry = typeof shipped === "string" ? JSON.parse(shipped) : shipped;
-    const texts = [entry.id, entry.document, entry.signature, entry.key];
-    return texts.every((text) => typeof text === "string") ? entry : undefined;
+    return typeof entry.id === "string" && isSigned(entry) ? entry : undefined;
   } catch {
     return undefined;
   }

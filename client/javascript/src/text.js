@@ -4,8 +4,13 @@ import { MAX_TEXT_CHARACTERS } from "./tables.js";
 
 const FIRST = 4, FINAL = 6, HEAD_BYTES = 16;
 const utf8 = new TextEncoder();
+
+/** @param {ArrayBuffer | Uint8Array} bytes */
+export const hex = (bytes) =>
+  Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
 /** @param {Uint8Array<ArrayBuffer>} bytes */
-const digest = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+export const digest = async (bytes) => new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
 
 /** @param {unknown} text */
 export const isLine = (text) =>
@@ -57,5 +62,5 @@ function whole(text, length) {
 
 /** Return the hex digits of a text's bytes, padded with zeros. @param {string} text @param {number} length */
 const filled = (text, length) =>
-  Array.from(utf8.encode(text), (byte) => byte.toString(16).padStart(2, "0")).join("")
+  hex(utf8.encode(text))
     .padEnd(2 * length, "0");

@@ -10,11 +10,11 @@ const SECONDS = 10;
 export function checkedAddress(server) {
   const url = new URL(server);
   const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
-  if (url.protocol !== "https:" && !(url.protocol === "http:" && loopback)) {
-    throw new TypeError("server: write an https address; plain http is for this machine only");
-  }
-  if (url.username || url.password || url.search || url.hash) {
-    throw new TypeError("server: an address has no user name, no ? and no #");
+  const isSecure = url.protocol === "https:" || url.protocol === "http:" && loopback;
+  if (!isSecure || url.username || url.password || url.search || url.hash) {
+    throw new TypeError(
+      "server: write an https address without user name, ? and #; plain http is for this machine only",
+    );
   }
   return url.href.replace(/\/+$/, "");
 }
