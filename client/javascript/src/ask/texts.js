@@ -19,7 +19,7 @@ const ENGLISH = {
   safe_title: "Why nobody can be sure of your answer",
   noise:
     "Your device may change your answer by chance before it sends it, so nobody can be sure of your answer.",
-  little_title: "This survey protects your answer little",
+  little_title: "This survey gives your answer little protection",
   little:
     "Your device may change your answer by chance before it sends it, but seldom enough that someone who sees all that it sends can be almost sure of your answer.",
   belief: "If someone is 10 % sure before, they can be at most {share} % sure after (ε {epsilon}).",
