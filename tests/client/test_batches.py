@@ -446,6 +446,30 @@ def test_a_process_with_a_folder_sends_only_one_survey_at_its_end(
     assert fates(client, 10) == {("accepted", ""): 20}
 
 
+@pytest.mark.parametrize("obstacle", ["draft", "tries"])
+def test_a_report_that_must_wait_keeps_no_other_back_at_the_end(
+    server: Counting, client_of: MakeClient, tmp_path: Path, obstacle: str
+) -> None:
+    """The first report is a draft before its moment, or waits for the next day after ten tries."""
+    over = "last" if obstacle == "draft" else "first"
+    questions = bit("crashed", "0.5").replace('"first"', f'"{over}"')
+    server.publish(document("slow", questions=questions))
+    publish(server, "one")
+    options = {"server": server.url, "token": TOKEN, "send_within": 3600.0}
+    client = client_of(state=tmp_path / "state", **options)
+    answer_all(client, 5, "slow")
+    with client._state.transaction() as db:
+        if obstacle == "tries":
+            db.execute("UPDATE outbox SET tries = ?, due = due + 86400", (outbox.MAX_TRIES,))
+        query = "SELECT number, due FROM outbox WHERE number <= 5 ORDER BY number"
+        before = db.execute(query).fetchall()
+    answer_all(client, 5, "one")
+    client.close()
+    assert [len(parse_envelopes(post.body)) for post in server.posts] == [5]
+    with client._state.read() as db:
+        assert db.execute(query).fetchall() == before
+
+
 @in_a_database
 @pytest.mark.parametrize("token", [TOKEN, None])
 def test_a_flush_sends_no_report_of_another_process(
@@ -462,6 +486,27 @@ def test_a_flush_sends_no_report_of_another_process(
     assert len(server.envelopes()) == 2
     assert web.flush(PATIENCE) == 0
     assert len(server.envelopes()) == 12
+
+
+@in_a_database
+def test_a_flush_waits_for_reports_that_another_process_is_sending(
+    server: Counting, backend: Callable[..., Client], kept: dict[str, Any], clock: Clock
+) -> None:
+    """After a kill, it sends them itself once they are no longer reserved."""
+    publish(server, "one")
+    client = backend()
+    answer_all(client, 3, "one")
+    other = open_state(kept["state"], kept["state_key"], clock)
+    with other.transaction() as db:
+        batch = Batches(other, AppTransport(server.url, TOKEN), 10.0).take(
+            db, server.url, clock.now + timedelta(hours=1), outbox.MAX_NUMBER, 0.0
+        )
+    other.close()
+    assert len(batch) == 3
+    later = threading.Timer(0.5, setattr, (clock, "now", clock.now + timedelta(seconds=3633)))
+    later.start()
+    assert client.flush(PATIENCE) == 0
+    assert len(server.envelopes()) == 3
 
 
 @in_a_database

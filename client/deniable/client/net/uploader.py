@@ -168,26 +168,35 @@ class Uploader(ForkAware):
         At the end of a process with batches, only those of one survey and round: in two bodies that
         arrive together, the server could link one person's surveys. The rest waits for its moment.
         """
-        queued = [*self._state.queued] if self._state.is_shared else outbox.oldest(db, self._server)
-        rows = outbox.still_waiting(db, self._server, queued)
-        if ending and self._batches:
+        now, server = self._now(), self._server
+        shared = self._state.is_shared
+        queued = [*self._state.queued] if shared else outbox.oldest(db, server, now)
+        ends = ending and self._batches is not None
+        rows = outbox.still_waiting(db, server, queued)
+        if ends:
             rows = [row for row in rows if row[1:] == rows[0][1:]]
         numbers = [number for number, *_ in rows]
-        outbox.hurry(db, numbers, self._now())
+        outbox.hurry(db, numbers, now)
         return numbers
 
     def _wait(self, newest: int, own: list[int], deadline: float) -> int:
-        """Wait until the envelopes are sent, or until none of them can be sent in time."""
+        """Wait until the envelopes are sent, or until none of them can be sent in time.
+
+        Another process may be sending them, and this one does if that one ends.
+        """
         while True:
             with self._change:
                 seen = self._events
             with self._state.read() as db:
                 left = outbox.waiting(db, self._server, newest) if newest else 0
                 left += len(outbox.still_waiting(db, self._server, own))
+                elsewhere = outbox.are_reserved(
+                    db, own, self._now(), RESERVED_TIMES * self.send_seconds
+                )
             with self._change:
                 rest = deadline - self._monotonic()
                 idle = self._thread is None or self._backoff.until > deadline
-                ended = self._exhausted >= newest or idle
+                ended = (self._exhausted >= newest and not elsewhere) or idle
                 # after an event, `left` may be out of date: a read waits for no writer
                 if left == 0 or rest <= 0 or (ended and self._events == seen):
                     return left

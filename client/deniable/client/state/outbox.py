@@ -46,6 +46,7 @@ MAX_HISTORY = 1_000  # entries per person
 MAX_SYMBOL_CHARACTERS = 200
 KEY_BYTES = 32
 MAX_TRIES = 10
+RESERVATION_MARGIN = 5.0  # seconds until the envelopes of an ended reservation are looked at again
 MAX_CANDIDATES = 1_000  # so that a hundred thousand due envelopes are not sorted each time
 DAY_SECONDS = 86_400.0
 MAX_RESEND_SECONDS = 7 * DAY_SECONDS  # the moments after a new epoch are at most this far apart
@@ -174,10 +175,16 @@ def newest(db: Transaction) -> int:
     return int(db.execute("SELECT coalesce(max(number), 0) FROM outbox").fetchone()[0])
 
 
-def oldest(db: Transaction, server: str) -> list[int]:
-    """Return the numbers of the envelopes that have waited longest for this server."""
-    query = "SELECT number FROM outbox WHERE server = ? ORDER BY due LIMIT ?"
-    return [number for (number,) in db.execute(query, (server, MAX_CANDIDATES)).fetchall()]
+def oldest(db: Transaction, server: str, now: datetime) -> list[int]:
+    """Return the numbers of the envelopes that have waited longest for this server.
+
+    A draft before its moment, and an envelope that waits for the next day, would be in the way.
+    """
+    sendable, values = _sendable(db, server)
+    free = f"tries < {MAX_TRIES} AND earliest <= :now"
+    query = f"SELECT number FROM outbox WHERE {sendable} AND {free} ORDER BY due LIMIT :most"  # noqa: S608 - constants
+    values |= {"now": now.timestamp(), "most": MAX_CANDIDATES}
+    return [number for (number,) in db.execute(query, values).fetchall()]
 
 
 def still_waiting(
@@ -190,6 +197,20 @@ def still_waiting(
         query = f"SELECT number, survey, round FROM outbox WHERE {where}"  # noqa: S608 - placeholders
         rows += db.execute(query, (server, *part)).fetchall()
     return rows
+
+
+def are_reserved(db: Transaction, numbers: Sequence[int], now: datetime, longest: float) -> bool:
+    """Return whether a process has reserved any of these envelopes, and may be sending it.
+
+    `longest` is the longest reservation. An envelope that must wait longer is not reserved.
+    """
+    ends = now.timestamp() - RESERVATION_MARGIN, now.timestamp() + longest
+    for part, holders in _parts(numbers):
+        where = f"number IN ({holders}) AND tries < {MAX_TRIES} AND earliest BETWEEN ? AND ?"
+        query = f"SELECT 1 FROM outbox WHERE {where} LIMIT 1"  # noqa: S608 - placeholders
+        if db.execute(query, (*part, *ends)).fetchone():
+            return True
+    return False
 
 
 def hurry(db: Transaction, numbers: Sequence[int], now: datetime) -> None:
