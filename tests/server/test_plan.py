@@ -257,6 +257,18 @@ def test_a_plan_states_what_a_hundredth_of_forged_reports_can_do(options: int) -
     assert options < 20 or shift > 0.25
 
 
+def test_a_plan_states_what_forged_reports_of_one_label_value_can_do() -> None:
+    """1 forged report next to 99 honest ones of 50 values: a third of those of one value."""
+    asked = "--kind bit --epsilon 1 --people 10000"
+    found = planned(f"{asked} --values 50", "once")
+    leverage = found["shift_by_forgery"] / 0.01
+    most = min(1, leverage * 1 / (1 + 99 / 50))
+    assert found["shift_of_value_by_forgery"] == pytest.approx(most)
+    words = run("plan", *asked.split(), "--values", "50").stdout
+    assert f"(if all have the same label value, its result by ± {100 * most:.0f} points)" in words
+    assert "same label value" not in run("plan", *asked.split()).stdout
+
+
 def test_a_plan_names_the_part_of_a_round_that_was_chosen() -> None:
     first = run("plan", "--kind", "bit", "--people", "100", "--over", "first").stdout
     assert 'asks for the first answer (over = "first").\n' in first

@@ -217,6 +217,7 @@ def plan(
         expected = replace(expected, share=statement.value)  # the same for all mechanisms
     by_value = replace(expected, values=values)
     mixed = shuffled(asked, expected, count, max_bytes)
+    forged_of_value = FORGED_SHARE / (FORGED_SHARE + (1 - FORGED_SHARE) / values)
     return {
         "kind": question.kind,
         "statistic": question.statistic,
@@ -238,7 +239,8 @@ def plan(
         "people_needed_by_value": values * by_value.people_for(wanted),
         "installs_for": enough,
         "installs": installs_needed(question.epsilon.billionths, enough),
-        "shift_by_forgery": min(1.0, FORGED_SHARE * mechanism.leverage) * question.span,
+        "shift_by_forgery": _shift(question, FORGED_SHARE),
+        "shift_of_value_by_forgery": _shift(question, forged_of_value),
         "limit_ratio": None if least is None else mechanism.n_variance() / least,
         "worth_asked_openly": round(expected.worth(count)),
         "margin_asked_openly": expected.margin_asked_openly(count),
@@ -323,7 +325,8 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
         f"Asked openly, they would give {openly}: their answers are worth about "
         f"{forecast['worth_asked_openly']:,} asked openly."
     )
-    forged = _forged(margin(forecast["shift_by_forgery"]))
+    shifts = [forecast["shift_by_forgery"], forecast["shift_of_value_by_forgery"]]
+    forged = _forged(*map(margin, shifts if forecast["values"] > 1 else shifts[:1]))
     lines = [deniably, shown, asked_openly, forged, _counted(forecast["over"])]
     if "told_apart" in forecast:
         pair = forecast["told_apart"]
@@ -338,11 +341,17 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
     return lines
 
 
-def _forged(shift: str) -> str:
+def _shift(question: Question, forged: float) -> float:
+    return min(1.0, forged * question.mechanism.leverage) * question.span
+
+
+def _forged(shift: str, of_value: str = "") -> str:
+    """State the shifts of a result of all reports, and of one of a single label value."""
+    one = f" (if all have the same label value, its result by {of_value})" if of_value else ""
     return (
         f"If {100 * FORGED_SHARE:g} % of the reports are forged by someone who knows the survey, "
-        f"these alone can move a result by {shift}, and the server may not notice it. App tokens "
-        "and --limit make forging harder."
+        f"these alone can move a result by {shift}{one}, and the server may not notice it. App "
+        "tokens and --limit make forging harder."
     )
 
 
