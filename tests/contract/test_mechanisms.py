@@ -635,6 +635,19 @@ def test_leverage_is_the_largest_effect_of_one_report_on_an_estimate() -> None:
     assert math.isclose(KRandomizedResponse(Epsilon("1"), 256).leverage, 149.4, rel_tol=1e-3)
 
 
+@pytest.mark.parametrize("options", [2, 3, 4, 20, 31])
+@pytest.mark.parametrize("design", [KRandomizedResponse, SubsetSelection, Unary])
+def test_no_report_is_further_from_any_true_share_than_the_leverage(
+    design: type[SupportDesign], options: int
+) -> None:
+    """A subset of 4 options at an epsilon of 0.5 has 2, and lowers an option that all chose."""
+    for epsilon in ("0.1", "0.5", "2"):
+        mechanism = design(Epsilon(epsilon), options)
+        span = mechanism.keep - mechanism.lie
+        raised, lowered = (ONE - mechanism.lie) / span, -mechanism.lie / span
+        assert mechanism.leverage == pytest.approx(max(raised - 0, 1 - lowered))
+
+
 @for_each([mechanism for mechanism in ALL if isinstance(mechanism, NumberTable)])
 def test_every_search_takes_the_same_number_of_steps(mechanism: NumberTable) -> None:
     """A bisection over 2^b - 1 entries takes exactly b steps for every value."""

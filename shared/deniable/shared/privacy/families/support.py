@@ -124,8 +124,8 @@ class SupportDesign(Mechanism):
 
     @property
     def leverage(self) -> float:
-        """Leverage on each option, whether the report supports it or not."""
-        return max(ONE - self.lie, self.lie) / (self.keep - self.lie)
+        """Leverage on each option that nobody chose, or that everyone chose."""
+        return max(ONE - self.lie, self.keep) / (self.keep - self.lie)
 
     def chances(self, symbol: int) -> Chances:  # noqa: ARG002 # all symbols are alike here
         return Chances("options", self.keep, self.lie)
