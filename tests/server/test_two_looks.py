@@ -252,6 +252,22 @@ def test_rounds_are_unfinished_until_the_end_of_their_grace(tmp_path: Path) -> N
             assert not closed.unfinished(clock.now() + SETTLING)
 
 
+def test_a_slow_clock_that_closes_a_survey_shows_no_counts_early(here: World) -> None:
+    """For ten seconds after a reader sees the close, another node may still accept reports."""
+    asked = publish(here, "any-time")
+    add(here.store, asked, 1_000)
+    now, other = here.clock.now(), published(here.store, survey(name="other"))
+    for survey_, seconds in ((asked, -60), (other, 25)):  # the second drops the first's moment
+        here.store.close_survey(survey_.sequence, now + timedelta(seconds=seconds))
+        before = results(here, asked).rounds[0]
+        here.catalogue.refresh()
+        closed = here.catalogue.find(asked.id)
+        for shown in (before, results(here, closed).rounds[0]):
+            assert not any(row.reports for row in shown.questions["crashed"])
+        assert closed.unfinished(now)
+        assert not closed.unfinished(now + SETTLING)
+
+
 def widths(document: Results) -> dict[str, float]:
     """Return the width of each kind of interval in the first round and the change after it."""
     before, after = document.rounds[:2]

@@ -588,7 +588,8 @@ def stored_estimates(
     with store.snapshot() as reader:
         closed = reader.survey_states().get(sequence, published.closed)
         if closed != published.closed:
-            published = replace(published, closed=closed, closing=reader.closings().get(sequence))
+            moment = max(now, reader.closings().get(sequence, now))  # by a clock that may be slow
+            published = replace(published, closed=closed, closing=moment)
         stored = selection.stored_range(published.survey)
         tallies, arrived = shown_tallies(reader, published, now, *stored)
         annotations, crowds = reader.annotations(sequence), reader.crowds(sequence)

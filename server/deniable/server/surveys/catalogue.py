@@ -13,7 +13,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, datetime
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, to_builtins
@@ -263,7 +263,8 @@ class Catalogue:
             else replace(published, closed=day, closing=closing)
             for row in read
             if row.sequence in closed
-            for day, closing in [(closed[row.sequence], closings.get(row.sequence))]
+            for day in [closed[row.sequence]]
+            for closing in [_closing(row, day, closings.get(row.sequence), self._clock.now())]
             for listed in [epochs.get(row.sequence, ())]
             for published in [row if row.epochs == listed else replace(row, epochs=listed)]
         ]
@@ -316,6 +317,18 @@ def entry(published: SurveyRow) -> SurveyEntry:
 
 def last_epoch(published: SurveyRow, round_: int) -> int:
     return max((epoch.epoch for epoch in published.epochs if epoch.round == round_), default=0)
+
+
+def _closing(
+    published: PublishedSurvey, day: date | None, stored: datetime | None, now: datetime
+) -> datetime | None:
+    """Return when a survey was closed, for this process: not before it saw that.
+
+    The stored moment is by the clock of the machine that closed it, which may be slow.
+    """
+    if day is None or published.closed == day:
+        return published.closing or stored
+    return now if stored is None else max(now, stored)
 
 
 def _entered(published: SurveyRow) -> Entered:
