@@ -217,7 +217,6 @@ def plan(
         expected = replace(expected, share=statement.value)  # the same for all mechanisms
     by_value = replace(expected, values=values)
     mixed = shuffled(asked, expected, count, max_bytes)
-    forged_of_value = FORGED_SHARE / (FORGED_SHARE + (1 - FORGED_SHARE) / values)
     return {
         "kind": question.kind,
         "statistic": question.statistic,
@@ -239,8 +238,7 @@ def plan(
         "people_needed_by_value": values * by_value.people_for(wanted),
         "installs_for": enough,
         "installs": installs_needed(question.epsilon.billionths, enough),
-        "shift_by_forgery": _shift(question, FORGED_SHARE),
-        "shift_of_value_by_forgery": _shift(question, forged_of_value),
+        **_shifts(question, values),
         "limit_ratio": None if least is None else mechanism.n_variance() / least,
         "worth_asked_openly": round(expected.worth(count)),
         "margin_asked_openly": expected.margin_asked_openly(count),
@@ -252,6 +250,15 @@ def plan(
             _facts(replace(expected, question=other), count)
             for other in others(asked, question, max_bytes)
         ],
+    }
+
+
+def _shifts(question: Question, values: int) -> dict[str, float]:
+    """Return what forged reports can change, and what they can if all name one value of a label."""
+    of_value = FORGED_SHARE / (FORGED_SHARE + (1 - FORGED_SHARE) / values)
+    return {
+        "shift_by_forgery": _shift(question, FORGED_SHARE),
+        "shift_of_value_by_forgery": _shift(question, of_value),
     }
 
 
