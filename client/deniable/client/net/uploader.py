@@ -190,13 +190,12 @@ class Uploader(ForkAware):
             with self._state.read() as db:
                 left = outbox.waiting(db, self._server, newest) if newest else 0
                 left += len(outbox.still_waiting(db, self._server, own))
-                elsewhere = outbox.are_reserved(
-                    db, own, self._now(), RESERVED_TIMES * self.send_seconds
-                )
+                longest = RESERVED_TIMES * self.send_seconds
+                busy = outbox.are_being_sent(db, self._server, own, self._now(), longest)
             with self._change:
                 rest = deadline - self._monotonic()
                 idle = self._thread is None or self._backoff.until > deadline
-                ended = (self._exhausted >= newest and not elsewhere) or idle
+                ended = (self._exhausted >= newest and not busy) or idle
                 # after an event, `left` may be out of date: a read waits for no writer
                 if left == 0 or rest <= 0 or (ended and self._events == seen):
                     return left

@@ -199,16 +199,22 @@ def still_waiting(
     return rows
 
 
-def are_reserved(db: Transaction, numbers: Sequence[int], now: datetime, longest: float) -> bool:
-    """Return whether a process has reserved any of these envelopes, and may be sending it.
+def are_being_sent(
+    db: Transaction, server: str, numbers: Sequence[int], now: datetime, longest: float
+) -> bool:
+    """Return whether a process may be sending any of these envelopes.
 
-    `longest` is the longest reservation. An envelope that must wait longer is not reserved.
+    It has reserved them, for at most the `longest` seconds, or they are due and it takes them now.
     """
-    ends = now.timestamp() - RESERVATION_MARGIN, now.timestamp() + longest
-    for part, holders in _parts(numbers):
-        where = f"number IN ({holders}) AND tries < {MAX_TRIES} AND earliest BETWEEN ? AND ?"
-        query = f"SELECT 1 FROM outbox WHERE {where} LIMIT 1"  # noqa: S608 - placeholders
-        if db.execute(query, (*part, *ends)).fetchone():
+    second = now.timestamp()
+    sendable, values = _sendable(db, server)
+    values |= {"now": second, "ended": second - RESERVATION_MARGIN, "longest": second + longest}
+    moments = "(earliest BETWEEN :ended AND :longest OR (earliest <= :now AND due <= :now))"
+    for part, _ in _parts(numbers):
+        each = {f"number{place}": number for place, number in enumerate(part)}
+        chosen = f"number IN ({', '.join(f':{name}' for name in each)}) AND {sendable}"
+        query = f"SELECT 1 FROM outbox WHERE {chosen} AND tries < {MAX_TRIES} AND {moments} LIMIT 1"  # noqa: S608 - constants
+        if db.execute(query, values | each).fetchone():
             return True
     return False
 
