@@ -211,7 +211,7 @@ def are_being_sent(
     values |= {"now": second, "ended": second - RESERVATION_MARGIN, "longest": second + longest}
     moments = "(earliest BETWEEN :ended AND :longest OR (earliest <= :now AND due <= :now))"
     for part, _ in _parts(numbers):
-        each = {f"number{place}": number for place, number in enumerate(part)}
+        each = {f"number{count}": number for count, number in enumerate(part)}
         chosen = f"number IN ({', '.join(f':{name}' for name in each)}) AND {sendable}"
         query = f"SELECT 1 FROM outbox WHERE {chosen} AND tries < {MAX_TRIES} AND {moments} LIMIT 1"  # noqa: S608 - constants
         if db.execute(query, values | each).fetchone():
