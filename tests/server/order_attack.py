@@ -59,6 +59,9 @@ class Score:
         return min(1.0, 2 * bound(max(self.right, self.pairs - self.right), self.sizes))
 
 
+CATALOGUE_CACHE = "pg_internal.init"  # a file that PostgreSQL deletes and writes at any time
+
+
 class Adversary:
     """Adversary who sees several folders, whose order of arrival differs."""
 
@@ -68,6 +71,8 @@ class Adversary:
     def see(self, folder: Path, surveys: Sequence[Sequence[bytes]]) -> None:
         """Rank the ids of each survey, given in their order of arrival; relate two surveys."""
         for file in sorted(folder.iterdir() if folder.is_dir() else [folder]):
+            if file.name == CATALOGUE_CACHE:
+                continue
             for trace, ranks in rankings(file, surveys):
                 names = file.name if folder.is_dir() else "file", *trace
                 for ranked in ranks:

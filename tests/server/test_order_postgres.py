@@ -19,7 +19,7 @@ from deniable.server.store.postgres.postgres_database import ENVELOPES
 from deniable.server.store.postgres.postgres_store import PostgresStore
 from deniable.server.store.postgres.scrub import settle
 from tests.eventually import eventually
-from tests.server.order_attack import Adversary
+from tests.server.order_attack import CATALOGUE_CACHE, Adversary
 from tests.server.postgres import Cluster
 from tests.server.surveys import published, survey
 from tests.server.test_order import TOO_MANY, Install, crowd, max_links, upload
@@ -74,7 +74,7 @@ class Attacked:
 
     def files(self) -> list[Path]:
         """Return the files of the database, without PostgreSQL's cache of its catalogue."""
-        return [file for file in self.base().iterdir() if file.name != "pg_internal.init"]
+        return [file for file in self.base().iterdir() if file.name != CATALOGUE_CACHE]
 
     def base(self) -> Path:
         with psycopg.connect(self.database.url) as connection:
