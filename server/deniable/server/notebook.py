@@ -142,8 +142,8 @@ class AskedSurvey:
 
         Each report is randomized like that of a device. `answers` draws the true answers of a
         person; without it, all answers are equally likely. Simulated and real answers never share a
-        survey: one with real answers is refused, and the link of a closed one takes no more. The
-        results of all reports are there at the end, after about 10 seconds; an event marks them as
+        survey: one with real answers is refused, and the link of a closed one accepts none. The
+        results of all reports are shown about 10 seconds after the end; an event marks them as
         simulated.
         """
         if not 1 <= people <= MAX_SIMULATED:

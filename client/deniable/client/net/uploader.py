@@ -169,11 +169,10 @@ class Uploader(ForkAware):
         arrive together, the server could link one person's surveys. The rest waits for its moment.
         """
         now, server = self._now(), self._server
-        shared = self._state.is_shared
-        queued = [*self._state.queued] if shared else outbox.oldest(db, server, now)
-        ends = ending and self._batches is not None
+        is_shared = self._state.is_shared
+        queued = [*self._state.queued] if is_shared else outbox.oldest(db, server, now)
         rows = outbox.still_waiting(db, server, queued)
-        if ends:
+        if ending and self._batches:
             rows = [row for row in rows if row[1:] == rows[0][1:]]
         numbers = [number for number, *_ in rows]
         outbox.hurry(db, numbers, now)

@@ -103,8 +103,8 @@ def _findings(data: Path, repair: bool) -> Iterator[Finding]:
     except StoreUnusable as error:
         yield Finding("file", False, str(error), ROOM if is_disk_full(error) else RESTORE)
     for name in asides(data):
-        cure = f"delete it when you no longer need it: rm {data / name}"
-        yield Finding("aside", True, ASIDE.format(name=name), cure)
+        advice = f"delete it when you no longer need it: rm {data / name}"
+        yield Finding("aside", True, ASIDE.format(name=name), advice)
 
 
 def _checks(data: Path, repair: bool) -> Iterator[Finding]:

@@ -38,9 +38,7 @@ from deniable.server.store.sql_store import note, noted
 from deniable.shared.errors import StoreUnusable
 
 PAUSE_SECONDS = 5.0  # minimum time between two settlings
-SHARE = (
-    50  # pause at least this multiple of a settling's duration, so that it takes 2 % of the time
-)
+SHARE = 50  # the pause is at least this multiple of a settling's duration: 2 % of the time
 LOCK_MILLISECONDS = 200  # longest wait for a lock: uploads queue behind it
 REWRITTEN = {  # in this order
     "surveys": "VACUUM FULL surveys",
