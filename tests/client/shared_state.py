@@ -2,6 +2,7 @@
 
 It answers for people in random order, all surveys of a person at the same time, and repeats this
 until every call has been decided. Each draw of noise adds a byte to a file, which outlives a kill.
+At its end, a process prints how long its calls of `answer` took.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
-from deniable.client import Client, signal_safety
+import numpy as np
+
+from deniable.client import Client, Person, signal_safety
 from deniable.shared.privacy.mechanism import kernel_draw
 from tests.client.scripted import TODAY, lifetime_policy
 from tests.eventually import PATIENCE
@@ -23,6 +26,9 @@ SURVEYS = ("s0", "s1", "s2")
 CAP = "1"  # of each person: two of the surveys at ε 0.5
 POOL = ThreadPoolExecutor(len(SURVEYS))
 FINAL = {"queued", "already-answered", "budget-spent"}
+
+
+SECONDS = list[float]()  # of each call of `answer`
 
 
 def machine(url: str, address: str, draws: str, people: range, ahead: timedelta) -> None:
@@ -46,6 +52,9 @@ def machine(url: str, address: str, draws: str, people: range, ahead: timedelta)
             if answers(client, number):
                 left.remove(number)
                 progress = time.monotonic()
+    if SECONDS:
+        half, most = (1e3 * value for value in np.quantile(SECONDS, [0.5, 0.99]))
+        print(f"{len(SECONDS)} answers: {half:.1f} ms median, {most:.1f} ms p99", flush=True)
     os._exit(min(len(left), 1))
 
 
@@ -54,11 +63,18 @@ def answers(client: Client, number: int) -> bool:
     person = client.person(f"person {number}")
     if not person.consent(True):
         return False
-    outcomes = POOL.map(lambda survey: person.answer(survey, crashed=True), SURVEYS)
-    return {outcome.status for outcome in outcomes} <= FINAL
+    return set(POOL.map(lambda survey: status(person, survey), SURVEYS)) <= FINAL
+
+
+def status(person: Person, survey: str) -> str:
+    begun = time.monotonic()
+    outcome = person.answer(survey, crashed=True)
+    SECONDS.append(time.monotonic() - begun)
+    return outcome.status
 
 
 if __name__ == "__main__":
     signal_safety.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
-    url, address, draws, first, last, days = sys.argv[1:]
-    machine(url, address, draws, range(int(first), int(last)), timedelta(days=int(days)))
+    url, address, draws, first, last, step, days = sys.argv[1:]
+    people = range(int(first), int(last), int(step))
+    machine(url, address, draws, people, timedelta(days=int(days)))

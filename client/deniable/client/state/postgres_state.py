@@ -76,11 +76,12 @@ DEFAULTS = {"connect_timeout": 10, "application_name": "deniable-client"}
 CORRUPT = ("XX001", "XX002")
 
 CREATING = 1_145_979_443  # the lock of the process that creates the tables
+# Each query has an index. Without statistics, PostgreSQL would read whole tables all the same.
 _BEGIN = """
 BEGIN ISOLATION LEVEL {level}; SET LOCAL search_path = deniable;
 SET LOCAL lock_timeout = {wait}; SET LOCAL statement_timeout = {wait};
 SET LOCAL idle_in_transaction_session_timeout = {stalled}; SET LOCAL synchronous_commit = {sync};
-SET LOCAL client_min_messages = warning;
+SET LOCAL client_min_messages = warning; SET LOCAL enable_seqscan = off;
 SELECT (SELECT day FROM latest_day), extract(epoch FROM clock_timestamp())::float8
 """
 _CREATE = """
