@@ -75,6 +75,6 @@ def status(person: Person, survey: str) -> str:
 
 if __name__ == "__main__":
     signal_safety.LOCK_WAIT_SECONDS = PATIENCE  # the machine may be busy
-    url, address, draws, first, last, step, days = sys.argv[1:]
+    url, address, draws, first, last, step, skew = sys.argv[1:]
     people = range(int(first), int(last), int(step))
-    machine(url, address, draws, people, timedelta(days=int(days)))
+    machine(url, address, draws, people, timedelta(seconds=int(skew)))

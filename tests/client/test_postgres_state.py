@@ -609,8 +609,11 @@ def rows_scanned(db: psycopg.Connection) -> int:
 
 
 @pytest.mark.parametrize(
-    ("people", "processes", "kills", "crashes"),
-    [(90, 1, 5, 1), pytest.param(100_000, 4, 50, 5, marks=pytest.mark.long)],
+    ("people", "processes", "kills", "crashes", "ahead"),
+    [
+        (90, 1, 5, 1, timedelta(days=40)),
+        pytest.param(100_000, 4, 50, 5, timedelta(minutes=15), marks=pytest.mark.long),
+    ],
 )
 def test_machines_spend_no_more_than_the_cap_and_draw_once_for_a_person_and_round(
     script: Script,
@@ -620,6 +623,7 @@ def test_machines_spend_no_more_than_the_cap_and_draw_once_for_a_person_and_roun
     processes: int,
     kills: int,
     crashes: int,
+    ahead: timedelta,
 ) -> None:
     """Three machines, whose clocks differ, answer for the same people, and are killed and cut off.
 
@@ -633,9 +637,9 @@ def test_machines_spend_no_more_than_the_cap_and_draw_once_for_a_person_and_roun
     ) as client:
         client.consent(True)
         client.answer("unheard-of")  # stores the list
-    third = people // 3
-    machines = [(0, 2 * third, 0), (third, people, -40), (third // 2, 2 * third, 40)]
-    ranges = [(a + n, b, processes, days) for a, b, days in machines for n in range(processes)]
+    third, skew = people // 3, round(ahead.total_seconds())
+    machines = [(0, 2 * third, 0), (third, people, -skew), (third // 2, 2 * third, skew)]
+    ranges = [(a + n, b, processes, skew) for a, b, skew in machines for n in range(processes)]
     running = [start(script, address, draws, *given) for given in ranges]
     try:
         for number in range(kills):
