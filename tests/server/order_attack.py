@@ -104,6 +104,8 @@ def rankings(
     """Yield each trace with the ranks of each survey's ids, in their order of arrival."""
     content = file.read_bytes()
     places = positions(content, [id_ for ids in surveys for id_ in ids])
+    if not places:
+        return
     kinds = np.array([KINDS.get(kind, "other") for kind in content[::PAGE]] or ["other"])
     for kind, (name, trace) in product(("any", "index", "table"), TRACES.items()):
         ranks = []

@@ -11,20 +11,23 @@ import random
 import shutil
 import sqlite3
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import product
+from itertools import permutations, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deniable.server.intake.writer import Writer
-from deniable.server.store import PublishedSurvey, SqliteStore, Upload
+from deniable.server.store import Damaged, PublishedSurvey, SqliteStore, Upload
 from deniable.server.store.records import Kept
-from deniable.server.store.sqlite import bucket, envelope_rows
+from deniable.server.store.sqlite import bucket, envelope_rows, part_slots
 from deniable.server.store.sqlite.backup_file import back_up
 from deniable.server.surveys.catalogue import Catalogue
+from tests.plausible import assert_implausible, assert_plausible
 from tests.server.order_attack import Adversary
 from tests.server.surveys import DECEMBER, published, survey
 
@@ -251,7 +254,8 @@ def test_a_reader_delays_emptying_the_log_but_the_store_does_not_wait(store: Wat
 def test_stored_bytes_depend_only_on_the_set_of_envelopes(tmp_path: Path, seed: int) -> None:
     """Two servers get the same 400 envelopes in different orders; their backups are equal.
 
-    The groups differ as well. A few envelopes are larger than a bucket.
+    The groups differ as well. A few envelopes fill a bucket. The parts of larger envelopes are in
+    a random order instead.
     """
     chance = random.Random(seed)
     ids = [chance.randbytes(16) for _ in range(400)]
@@ -267,7 +271,7 @@ def test_stored_bytes_depend_only_on_the_set_of_envelopes(tmp_path: Path, seed: 
             uploads = [
                 Upload(asked, DECEMBER, id_, size, bytes(size))
                 for id_ in ids
-                for size in (1 if id_[0] > 8 else 1_000 + id_[1],)
+                for size in (1 if id_[0] > 8 else 681 + id_[1],)
             ]
             chance.shuffle(uploads)
             while uploads:
@@ -347,7 +351,9 @@ def test_the_position_of_a_large_envelope_reveals_no_time(store: Watched, size: 
 SIZES = {4: 24, 6: 16, 12: 8, 120: 2}  # number of installs, and of trials
 
 
-def seen(tmp_path: Path, installs: int, size: int, trials: int) -> Adversary:
+def seen(
+    tmp_path: Path, installs: int, size: int | Callable[[bytes], int], trials: int
+) -> Adversary:
     """Let each install send a report of this size to two surveys, alone; show all files."""
     adversary = Adversary()
     for trial in range(trials):
@@ -358,8 +364,9 @@ def seen(tmp_path: Path, installs: int, size: int, trials: int) -> Adversary:
             for asked, identifier in (
                 (a, i) for one in arrived for a, i in zip(surveys, one, strict=True)
             ):
+                payload = bytes(size if isinstance(size, int) else size(identifier))
                 with store.transaction() as transaction:
-                    transaction.insert([Upload(asked, DECEMBER, identifier, 1, bytes(size))])
+                    transaction.insert([Upload(asked, DECEMBER, identifier, 1, payload)])
                 store.forget_order()
             back_up(folder, folder / "backup")
             adversary.see(folder, [*zip(*arrived, strict=True)])
@@ -370,9 +377,9 @@ def seen(tmp_path: Path, installs: int, size: int, trials: int) -> Adversary:
     ("installs", "size"),
     [
         *((installs, size) for installs in (4, 6, 12) for size in (1, 460, 1_000, 3_000)),
-        (120, 1),
-        (120, 460),
-        pytest.param(10_000, 1, marks=pytest.mark.long),
+        *((120, size) for size in (1, 460, 1_000, 3_000, 9_000)),
+        (400, 1_000),
+        *(pytest.param(10_000, size, marks=pytest.mark.long) for size in (1, 460, 1_000)),
     ],
 )
 def test_an_adversary_with_every_trace_is_at_chance(
@@ -383,15 +390,136 @@ def test_an_adversary_with_every_trace_is_at_chance(
     assert not adversary.wins(), adversary.best()
 
 
-@pytest.mark.parametrize("size", [1_000, 3_000])
-def test_pages_order_few_pairs_of_many_large_reports_and_link_none(
-    tmp_path: Path, size: int
+@pytest.mark.parametrize("installs", [4, 120])
+def test_an_adversary_is_at_chance_if_sizes_differ(tmp_path: Path, installs: int) -> None:
+    """Sizes are between 1 byte and 10 parts. False alarm at most 1e-9."""
+    adversary = seen(tmp_path, installs, lambda id_: 1 + id_[0] * 36, SIZES[installs])
+    assert not adversary.wins(), adversary.best()
+
+
+def test_the_adversary_orders_large_reports_by_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite adds pages at the end of the file as it grows. DEPLOYING.md states what this shows."""
-    adversary = seen(tmp_path, 120, size, 2)
-    _, _, share = adversary.best("order")
-    assert abs(share - 0.5) < 0.2
-    assert not adversary.wins("links"), adversary.best("links")
+    """Each part keeps its first slot: the attack of the tests above wins."""
+    monkeypatch.setattr(part_slots, "randbelow", lambda slots: slots - 1)
+    adversary = seen(tmp_path, 120, 1_000, 1)
+    assert adversary.wins("order"), adversary.best("order")
+
+
+def permutation(driver: sqlite3.Connection) -> tuple[int, ...]:
+    """Insert three envelopes and return their order in the slots."""
+    driver.execute("DELETE FROM parts")
+    for number in range(3):
+        envelope = Kept(bytes([number]) * 16, 1, bytes([number]))
+        part_slots.insert_parts(driver, (1, 683), [envelope], lambda _owner, _slots: [])
+    slots = driver.execute("SELECT slot, content FROM parts ORDER BY slot").fetchall()
+    return tuple(part_slots.unpacked_part(*row).content[0] for row in slots)
+
+
+def permutations_of_slots() -> tuple[int, Counter[tuple[int, ...]]]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as driver:
+        driver.execute("CREATE TABLE parts (slot INTEGER PRIMARY KEY, content BLOB NOT NULL)")
+        trials = 3_000
+        return trials, Counter(permutation(driver) for _ in range(trials))
+
+
+def test_every_order_of_slots_is_equally_likely() -> None:
+    """False alarm at most 6e-9 over 6 orders, each at 1e-9 or less."""
+    trials, counts = permutations_of_slots()
+    for order in permutations(range(3)):
+        assert_plausible(counts[order], trials, 1 / 6, 1e-10)
+
+
+def test_a_new_part_that_never_takes_the_last_slot_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(part_slots, "randbelow", lambda slots: random.randrange(max(1, slots - 1)))
+    trials, counts = permutations_of_slots()
+    assert_implausible(counts[0, 1, 2], trials, 1 / 6)
+
+
+def test_large_payloads_are_read_after_any_insertions_and_deletions(store: Watched) -> None:
+    """The largest payload has lists of slots, in several parts."""
+    chance = random.Random(12)
+    surveys = [published(store, survey(name=name)) for name in ("one", "other")]
+    stored: dict[tuple[int, int], list[Kept]] = {}
+    for _ in range(40):
+        of = chance.choice(surveys), DECEMBER + chance.randrange(2)
+        sizes = chance.sample((900, 937, 7_488, 7_489, 40_000, 300_000), 2)
+        group = [Kept(chance.randbytes(16), 1, chance.randbytes(size)) for size in sizes]
+        with store.transaction() as transaction:
+            new = transaction.insert(
+                [Upload(*of, kept.id, kept.reports, kept.payload) for kept in group]
+            )
+        assert len(new) == len(group)
+        stored.setdefault((of[0].sequence, of[1]), []).extend(group)
+        if chance.random() < 0.2:
+            rounds = [stored.popitem()[0]]
+            with store._writing("delete envelopes") as driver:
+                while envelope_rows.delete_envelopes(driver, rounds, 3).rows:
+                    pass
+        for of_round, envelopes in stored.items():
+            assert list(store.envelopes(*of_round)) == sorted(envelopes)
+        slots = [slot for (slot,) in stored_rows(store, "SELECT slot FROM parts ORDER BY slot")]
+        assert slots == [*range(1, len(slots) + 1)]
+    with store._writing("delete envelopes") as driver:
+        while envelope_rows.delete_envelopes(driver, stored, 100).rows:
+            pass
+    assert stored_rows(store, "SELECT slot FROM parts") == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE parts SET content = zeroblob(974) WHERE slot = 24",
+        "UPDATE envelopes SET rows = zeroblob(960) WHERE round = {}",
+    ],
+)
+def test_damage_in_one_round_delays_no_purge_of_another(store: Watched, damage: str) -> None:
+    """A purge would move the last part, but a disk has damaged it, or the entry that lists it."""
+    asked = published(store, survey())
+    uploads = [Upload(asked, DECEMBER + n % 2, bytes([n]) * 16, 1, bytes(2_000)) for n in range(8)]
+    with store.transaction() as transaction:
+        transaction.insert(uploads)
+    ((content,),) = stored_rows(store, "SELECT content FROM parts WHERE slot = 24")
+    number = part_slots.unpacked_part(24, content).owner.round
+    healthy = asked.sequence, 2 * DECEMBER + 1 - number
+    with store._writing("damage a row") as driver:
+        driver.execute(damage.format(number))
+        while envelope_rows.delete_envelopes(driver, [healthy], 3).rows:
+            pass
+    assert list(store.envelopes(*healthy)) == []
+    with pytest.raises(Damaged):
+        list(store.envelopes(asked.sequence, number))
+
+
+def test_a_part_of_another_envelope_is_damage(store: Watched) -> None:
+    asked = published(store, survey())
+    uploads = [Upload(asked, DECEMBER, bytes([n]) * 16, 1, bytes(937)) for n in range(2)]
+    with store.transaction() as transaction:
+        transaction.insert(uploads)
+    with store._writing("exchange parts") as driver:
+        first, second = part_slots.part_at(driver, 1), part_slots.part_at(driver, 2)
+        for slot, part in ((2, first), (1, second)):
+            driver.execute(part_slots.PUT, (slot, part.pack(slot)))
+    with pytest.raises(Damaged):
+        list(store.envelopes(asked.sequence, DECEMBER))
+
+
+def test_a_damaged_part_stays_in_its_slot(store: Watched) -> None:
+    asked = published(store, survey())
+    uploads = [Upload(asked, DECEMBER, bytes([n]) * 16, 1, bytes(2_000)) for n in range(30)]
+    with store.transaction() as transaction:
+        transaction.insert(uploads[:1])
+    with store._writing("damage a part") as driver:
+        driver.execute("UPDATE parts SET content = zeroblob(974) WHERE slot = 2")
+    with store.transaction() as transaction:
+        transaction.insert(uploads[1:])
+    assert stored_rows(store, "SELECT content FROM parts WHERE slot = 2") == [(bytes(974),)]
+    with store._writing("delete a damaged envelope") as driver:
+        while envelope_rows.delete_envelopes(driver, [(asked.sequence, DECEMBER)], 9).rows:
+            pass
+    assert stored_rows(store, "SELECT slot FROM parts") == []
 
 
 INDEXED = """
@@ -471,5 +599,9 @@ def test_buckets_whose_numbers_collide_stay_separate(
 
 
 def buckets(store: SqliteStore) -> list[tuple[bytes, bytes]]:
+    return stored_rows(store, "SELECT place, rows FROM envelopes ORDER BY place")
+
+
+def stored_rows(store: SqliteStore, query: str) -> list[Any]:  # Any: columns of many types
     with closing(sqlite3.connect(store.data / "deniable.sqlite3")) as connection:
-        return connection.execute("SELECT place, rows FROM envelopes ORDER BY place").fetchall()
+        return connection.execute(query).fetchall()

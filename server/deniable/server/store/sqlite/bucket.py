@@ -10,53 +10,65 @@ envelope by
 and then by the payloads. A bucket that outgrows its size is split by the next bit of its ids, so
 the set of buckets depends only on the stored envelopes. No bucket is empty.
 
-The payload of an envelope that is too large for a bucket is stored separately, in parts of equal
-size. In the bucket, its length (u32) replaces it, and the length in the entry's head has a mark. A
-row that is larger than a page would be at the end of SQLite's file, in the order of arrival. Parts
-are in no index, because the entries in a page of an index are in the order of arrival too. The row
-number of a part is a hash instead.
+The payload of an envelope that is too large for a bucket is stored separately, in parts (see
+`part_slots`). In the bucket, its length (u32) and the slots of its parts (u32 each) replace it, and
+the length in the entry's head has a mark. A row that is larger than a page would be at the end of
+SQLite's file, in the order of arrival.
 
 The place of a bucket is the middle of its range of ids: their common prefix, followed by a one bit.
-Places sort as ids do. The place of a part is that of a bucket with only this id, followed by the
-number of the part (u16).
+Places sort as ids do.
 """
 
 from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from deniable.server.store.records import Kept
 
 SIZE = 960  # with the rest of its row, a bucket of this size fills a page
-PART = 936  # size of a part of a large envelope: smaller, because its place is longer
+PART = 936  # size of a part of a large payload; with the rest of its row, it fills a page
 ID_BYTES = 16
 PLACE_BYTES = ID_BYTES + 1  # maximum: a place has one bit more than an id
-PART_BYTES = 2
 BITS = 8 * PLACE_BYTES
 _ROWS = struct.Struct("<H")
 _HEAD = struct.Struct(f"<{ID_BYTES}sHI")
 MAX_PAYLOAD_BYTES = SIZE - _ROWS.size - _HEAD.size  # larger payloads are stored separately
 SEPARATE = 2**31  # mark in the length of a payload that is stored separately
 _LENGTH = struct.Struct("<I")
+SLOT = struct.Struct("<I")
+SLOTS_PER_PART = PART // SLOT.size
+MAX_SLOTS = 8  # in an entry; it lists up to 8 * 234 parts, which is more than a request can have
 
 EMPTY = bytes(SIZE)  # never stored
 
 
 class Separate(bytes):
-    """Length of a payload that is stored separately, as a bucket holds it."""
+    """Length of a payload that is stored separately, and its slots, as a bucket holds them."""
 
     @property
     def length(self) -> int:
-        return int(_LENGTH.unpack(self)[0])
+        return int(_LENGTH.unpack_from(self)[0])
+
+    @property
+    def slots(self) -> list[int]:
+        return [slot for (slot,) in SLOT.iter_unpack(self[_LENGTH.size :])]
 
 
 def entry_of(envelope: Kept) -> Kept:
-    """Return the envelope as a bucket holds it."""
-    if len(envelope.payload) <= MAX_PAYLOAD_BYTES:
+    """Return the envelope as a bucket holds it; its parts have no slots yet."""
+    length = len(envelope.payload)
+    if length <= MAX_PAYLOAD_BYTES:
         return envelope
-    return envelope._replace(payload=Separate(_LENGTH.pack(len(envelope.payload))))
+    count = part_count(length)
+    slots = count if count <= MAX_SLOTS else -(-count // SLOTS_PER_PART)
+    return envelope._replace(payload=Separate(_LENGTH.pack(length) + bytes(slots * SLOT.size)))
+
+
+def part_count(length: int) -> int:
+    """Return the number of parts of a payload of this length, without lists of slots."""
+    return -(-length // PART)
 
 
 def pack(envelopes: Sequence[Kept]) -> bytes:
@@ -71,13 +83,11 @@ def with_one_more(bucket: bytes, envelope: Kept) -> bytes | None:
 
     Return the same object if the bucket contains the envelope, and None if it does not fit.
     """
-    number = rows(bucket)
-    heads, body = bucket[_ROWS.size :], _ROWS.size + number * _HEAD.size
-    index = bisect_left(range(number), envelope.id, key=lambda row: _id_at(heads, row))
-    if index < number and _id_at(heads, index) == envelope.id:
+    index, is_there = _search(bucket, envelope.id)
+    if is_there:
         return bucket
-    heads_of_all = _HEAD.iter_unpack(bucket[_ROWS.size : body])
-    lengths = [length & ~SEPARATE for _, _, length in heads_of_all]
+    number, lengths = rows(bucket), _lengths(bucket)
+    body = _ROWS.size + number * _HEAD.size
     end = body + sum(lengths)
     if end + _HEAD.size + len(envelope.payload) > SIZE:
         return None
@@ -91,6 +101,32 @@ def with_one_more(bucket: bytes, envelope: Kept) -> bytes | None:
         bucket[payload_at:end],
     )
     return b"".join(parts).ljust(SIZE, b"\0")
+
+
+def with_slots(
+    bucket: bytes, identifier: bytes, slots: Mapping[int, int]
+) -> tuple[bytes, Separate]:
+    """Change slots of an entry, by their position in it; return the bucket and the new entry."""
+    index, is_there = _search(bucket, identifier)
+    assert is_there, "a part has an envelope"
+    lengths, changed = _lengths(bucket), bytearray(bucket)
+    start = _ROWS.size + len(lengths) * _HEAD.size + sum(lengths[:index])
+    for position, slot in slots.items():
+        SLOT.pack_into(changed, start + _LENGTH.size + position * SLOT.size, slot)
+    return bytes(changed), Separate(changed[start : start + lengths[index]])
+
+
+def _search(bucket: bytes, identifier: bytes) -> tuple[int, bool]:
+    """Return the index at which an id is or belongs, and whether it is there."""
+    number, heads = rows(bucket), bucket[_ROWS.size :]
+    index = bisect_left(range(number), identifier, key=lambda row: _id_at(heads, row))
+    return index, index < number and _id_at(heads, index) == identifier
+
+
+def _lengths(bucket: bytes) -> list[int]:
+    """Return the lengths of all entries without their heads."""
+    heads = bucket[_ROWS.size : _ROWS.size + rows(bucket) * _HEAD.size]
+    return [length & ~SEPARATE for _, _, length in _HEAD.iter_unpack(heads)]
 
 
 def _head(envelope: Kept) -> bytes:
@@ -140,19 +176,6 @@ def belongs(identifier: bytes, place: int) -> bool:
 def last_id(place: int) -> bytes:
     """Return the highest id in the range of a place."""
     return ((place | (_unit(place) - 1)) >> 8).to_bytes(ID_BYTES, "big")
-
-
-def part_places(identifier: bytes, length: int) -> Iterator[bytes]:
-    """Yield the places, in stored form, of the parts of a payload of this length."""
-    for number in range(-(-length // PART)):
-        yield identifier + b"\x80" + number.to_bytes(PART_BYTES, "big")
-
-
-def parts(envelope: Kept) -> Iterator[tuple[bytes, bytes]]:
-    """Split a large payload into parts, and yield (stored place, part)."""
-    starts = range(0, len(envelope.payload), PART)
-    contents = (envelope.payload[start : start + PART].ljust(PART, b"\0") for start in starts)
-    yield from zip(part_places(envelope.id, len(envelope.payload)), contents, strict=True)
 
 
 def place_between(identifier: bytes, neighbours: Iterable[int]) -> int:

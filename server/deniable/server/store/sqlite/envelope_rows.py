@@ -13,21 +13,28 @@ from typing import Any
 from deniable.server.store.protocol import Damaged, StoreLost
 from deniable.server.store.records import Kept, Purged, Round, digest_of
 from deniable.server.store.sqlite import bucket
+from deniable.server.store.sqlite.part_slots import (
+    DAMAGED,
+    Owner,
+    all_slots,
+    delete_parts,
+    insert_parts,
+    read_payload,
+    slots_of_round,
+)
 
 Row = tuple[int | bytes, ...]
-DAMAGED = "envelopes in the store are damaged"
 LOST = f"{DAMAGED}; restore a backup"
 
 MAX_BUCKETS_PER_READ = 64
 MAX_BYTES_PER_READ = 2**20  # of payloads; the last one may exceed it
-MAX_TRIES = 1_000  # of numbers for one place
 
 # The neighbours of an id. If the id has a bucket, it is one of them.
 FIND = """
-SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 0
+SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r
                AND place <= :id ORDER BY place DESC LIMIT 1)
 UNION ALL
-SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r AND kind = 0
+SELECT * FROM (SELECT * FROM envelopes WHERE survey = :s AND round = :r
                AND place > :id ORDER BY place LIMIT 1)
 """
 KEEP = """
@@ -35,14 +42,13 @@ INSERT INTO envelopes VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (number) DO UPDATE SET rows = excluded.rows, digest = excluded.digest
 """
 NEXT = """
-SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind = 0 AND place > ?
+SELECT * FROM envelopes WHERE survey = ? AND round = ? AND place > ?
 ORDER BY place LIMIT ?
 """
-ROUNDS = "SELECT DISTINCT round FROM envelopes WHERE survey = ? AND kind = 0"
-SOME = "SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind = 0 LIMIT ?"
-SWEEP = "DELETE FROM envelopes WHERE survey = ? AND round = ?"  # reads the whole table
+ROUNDS = "SELECT DISTINCT round FROM envelopes WHERE survey = ?"
+SOME = "SELECT * FROM envelopes WHERE survey = ? AND round = ? LIMIT ?"
+SWEEP = "DELETE FROM envelopes WHERE survey = ? AND round = ?"
 DROP = "DELETE FROM envelopes WHERE number = ?"
-ROW = "SELECT * FROM envelopes WHERE number = ?"
 TAKEN = "SELECT 1 FROM envelopes WHERE number = ?"
 
 
@@ -50,9 +56,10 @@ def keep_envelopes(driver: sqlite3.Connection, of: Round, arrived: Sequence[Kept
     """Store envelopes, given in the order of their ids, and return the ids of the new ones."""
     entries = [bucket.entry_of(envelope) for envelope in arrived]
     new = _keep_in_buckets(driver, of, entries)
-    for envelope, entry in zip(arrived, entries, strict=True):
-        if entry is not envelope and envelope.id in new:
-            _keep_parts(driver, of, envelope)
+    pairs = zip(arrived, entries, strict=True)
+    large = [envelope for envelope, entry in pairs if entry is not envelope and envelope.id in new]
+    if large:
+        insert_parts(driver, of, large, partial(_list_slots, driver))
     return new
 
 
@@ -89,12 +96,15 @@ def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: 
                 return Purged(envelopes, deleted)
             try:
                 entries = bucket.unpack(whole(row))
-                numbers = [row[0], *_part_numbers(driver, of, entries)]
+                slots = [slot for entry in entries for slot in _slots(driver, of, entry)]
             except Damaged:  # the parts that it names are not known
-                deleted += driver.execute(SWEEP, of).rowcount
+                slots = slots_of_round(driver, of)
+                deleted += driver.execute(SWEEP, of).rowcount + len(slots)
+                delete_parts(driver, slots, partial(_list_slots, driver))
                 break
-            driver.executemany(DROP, [(number,) for number in numbers])
-            envelopes, deleted = envelopes + len(entries), deleted + len(numbers)
+            driver.execute(DROP, (row[0],))
+            delete_parts(driver, slots, partial(_list_slots, driver))
+            envelopes, deleted = envelopes + len(entries), deleted + 1 + len(slots)
     return Purged(envelopes, deleted)
 
 
@@ -129,7 +139,7 @@ def unpacked(driver: sqlite3.Connection, row: Sequence[Any]) -> Iterator[Kept]:
 
 def whole(row: Sequence[Any]) -> bytes:
     """Return the content of a row; raise Damaged if it is not what was written."""
-    *values, rows, digest, _ = row
+    *values, rows, digest = row
     if digest_of(*values, rows) != digest:
         raise Damaged(DAMAGED)
     return bytes(rows)
@@ -139,34 +149,29 @@ def _with_payload(driver: sqlite3.Connection, of: Round, entry: Kept) -> Kept:
     """Return the envelope of a bucket's entry, with a payload that is stored separately."""
     if not isinstance(entry.payload, bucket.Separate):
         return entry
-    length = entry.payload.length
-    rows = map(partial(_part, driver, of), bucket.part_places(entry.id, length))
-    return entry._replace(payload=b"".join(map(whole, rows))[:length])
+    owner = Owner(*of, entry.id, entry.payload.length)
+    return entry._replace(payload=read_payload(driver, owner, entry.payload.slots))
 
 
-def _part(driver: sqlite3.Connection, of: Round, place: bytes) -> Sequence[Any]:
-    """Return the row of a part. An earlier row with the same hash may have been deleted."""
-    for tries in range(MAX_TRIES):
-        row = driver.execute(ROW, (_number(of, place, tries),)).fetchone()
-        if row is not None and tuple(row[1:4]) == (*of, place):
-            found: Sequence[Any] = row  # Any: columns of many types
-            return found
-    raise Damaged(DAMAGED)
+def _slots(driver: sqlite3.Connection, of: Round, entry: Kept) -> list[int]:
+    """Return the slots of an entry's parts."""
+    if not isinstance(entry.payload, bucket.Separate):
+        return []
+    owner = Owner(*of, entry.id, entry.payload.length)
+    return all_slots(driver, owner, entry.payload.slots)
 
 
-def _part_numbers(driver: sqlite3.Connection, of: Round, entries: Iterable[Kept]) -> Iterator[int]:
-    for entry in entries:
-        if isinstance(entry.payload, bucket.Separate):
-            places = bucket.part_places(entry.id, entry.payload.length)
-            yield from (row[0] for row in map(partial(_part, driver, of), places))
-
-
-def _keep_parts(driver: sqlite3.Connection, of: Round, envelope: Kept) -> None:
-    rows: dict[int, Row] = {}
-    for place, part in bucket.parts(envelope):
-        number = _free_number(driver, of, place, rows)
-        rows[number] = _row(number, of, place, part)
-    driver.executemany(KEEP, [rows[number] for number in sorted(rows)])
+def _list_slots(
+    driver: sqlite3.Connection, owner: Owner, slots: Mapping[int, int]
+) -> Sequence[int]:
+    """Change slots in an envelope's entry, by their position there; return all of its slots."""
+    of = owner.survey, owner.round
+    place, number, rows = _bucket(driver, of, owner.id)
+    if number is None:
+        raise StoreLost(LOST)
+    rows, entry = bucket.with_slots(rows, owner.id, slots)
+    driver.execute(KEEP, _row(number, of, bucket.place_bytes(place), rows))
+    return entry.slots
 
 
 def _is_in_bucket(driver: sqlite3.Connection, of: Round, identifier: bytes) -> bool:
@@ -185,7 +190,7 @@ def _bucket(
     neighbours = {bucket.place_of(row[3]): row for row in rows}
     for place, row in neighbours.items():
         if bucket.belongs(identifier, place):
-            *values, digest, _ = row
+            *values, digest = row
             if digest_of(*values) != digest:
                 raise StoreLost(LOST)
             return place, row[0], row[4]

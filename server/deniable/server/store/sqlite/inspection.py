@@ -19,7 +19,8 @@ from deniable.server.store.records import (
     row_of,
 )
 from deniable.server.store.sql_store import SURVEY, note, noted, survey_row
-from deniable.server.store.sqlite.envelope_rows import unpacked, whole
+from deniable.server.store.sqlite.envelope_rows import unpacked
+from deniable.server.store.sqlite.part_slots import unpacked_part
 from deniable.server.store.sqlite.receipt_count import (
     LOST,
     STORED,
@@ -36,8 +37,9 @@ from deniable.server.store.sqlite.sqlite_database import (
 )
 from deniable.server.store.sqlite.write_connection import HERE
 
-OF_ROUND = "SELECT * FROM envelopes WHERE survey = ? AND round = ? AND kind = 0"
+OF_ROUND = "SELECT * FROM envelopes WHERE survey = ? AND round = ?"
 RECORDED_LOSS = "at earlier starts, acknowledged reports were missing: {:,} in all"
+WITH_DIGESTS = "envelopes", "parts"
 TABLE_NAMES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 
 
@@ -64,8 +66,8 @@ class Inspection:
         return None if fault == "ok" else str(fault)
 
     def damage_of_tables(self) -> str | None:
-        """Return the first fault in any table except `envelopes`, whose rows have digests."""
-        names = [name for (name,) in self._driver.execute(TABLE_NAMES) if name != "envelopes"]
+        """Return the first fault in any table except those whose rows have digests."""
+        names = [name for (name,) in self._driver.execute(TABLE_NAMES) if name not in WITH_DIGESTS]
         faults = ((name, self.damage(name)) for name in ("sqlite_schema", *names))
         return next((f"{name}: {fault}" for name, fault in faults if fault), None)
 
@@ -75,7 +77,7 @@ class Inspection:
 
     def rounds(self) -> list[tuple[int, int]]:
         """Return the rounds that have envelopes, each with its survey's sequence."""
-        query = "SELECT DISTINCT survey, round FROM envelopes WHERE kind = 0"
+        query = "SELECT DISTINCT survey, round FROM envelopes"
         return self._driver.execute(query).fetchall()
 
     def envelopes(self, survey: int, number: int) -> Iterator[Kept]:
@@ -131,9 +133,8 @@ def check_rows(driver: sqlite3.Connection) -> int:
         checked_tally(row)
     reports = sum(checked_tally(row).reports for row in rows)
     for row in driver.execute("SELECT * FROM envelopes"):
-        if row[-1]:  # a part of a large envelope
-            whole(row)
-        else:
-            for _ in unpacked(driver, row):
-                pass
+        for _ in unpacked(driver, row):
+            pass
+    for slot, content in driver.execute("SELECT slot, content FROM parts"):
+        unpacked_part(slot, content)
     return reports

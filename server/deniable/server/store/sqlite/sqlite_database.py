@@ -11,12 +11,11 @@ from typing import Any
 from deniable.server.disk import PRIVATE_FILE, PRIVATE_FOLDER
 from deniable.server.store.protocol import Damaged, StoreLost
 from deniable.server.store.sql_store import TABLES, check_schema, note
-from deniable.server.store.sqlite.bucket import PLACE_BYTES
 from deniable.server.store.sqlite.wal_check import fault_of
 from deniable.shared.errors import StoreUnusable
 
 FILE = "deniable.sqlite3"
-VERSION = 14
+VERSION = 15
 BUSY_SECONDS = 4  # twice this is less than a client waits for an answer
 PRAGMAS: tuple[str, ...] = (
     "page_size = 1024",  # for a new file; storing a report writes one page
@@ -27,18 +26,20 @@ PRAGMAS: tuple[str, ...] = (
 )
 # The integer key lets SQLite overwrite a bucket in place: with any other key, it would also store
 # large rows in the inner pages of the tree.
-ENVELOPES = f"""
+ENVELOPES = """
 CREATE TABLE envelopes (
     number INTEGER PRIMARY KEY,     -- a hash of survey, round and place: no order
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
     round BIGINT NOT NULL,          -- the round of the reports
     place BLOB NOT NULL,            -- the middle of the range of ids that the bucket covers
-    rows BLOB NOT NULL,             -- reports, and ids so that a retry counts once; or a part
-    digest BLOB NOT NULL,           -- of the columns before it, to detect damage
-    kind INTEGER NOT NULL           -- 0: bucket, 1: part of a large envelope
-        GENERATED ALWAYS AS (length(place) > {PLACE_BYTES}) VIRTUAL
+    rows BLOB NOT NULL,             -- reports, and ids so that a retry counts once
+    digest BLOB NOT NULL            -- of the columns before it, to detect damage
 );
-CREATE UNIQUE INDEX bucket ON envelopes (survey, round, place) WHERE kind = 0;
+CREATE UNIQUE INDEX bucket ON envelopes (survey, round, place);
+CREATE TABLE parts (
+    slot INTEGER PRIMARY KEY,       -- drawn at random when a part is inserted: no order
+    content BLOB NOT NULL           -- a part of a large payload, as in part_slots
+);
 """
 TYPES = {
     "sequence": "INTEGER PRIMARY KEY AUTOINCREMENT",

@@ -29,7 +29,6 @@ from deniable.server.store.sqlite.write_connection import SqliteTransaction, Wri
 from deniable.shared.errors import StoreUnusable
 
 MAX_READERS = 32
-BUCKETS = "(SELECT survey, round FROM envelopes WHERE kind = 0)"
 MIN_FREE_BYTES = 64 * 2**20  # with less free space, the disk counts as full
 
 
@@ -86,7 +85,7 @@ class SqliteStore(SqlStore):
 
     def purge(self, most: int) -> Purged:
         with self._writing("purge envelopes") as driver:
-            return delete_envelopes(driver, rounds_to_purge(driver, [BUCKETS]), most)
+            return delete_envelopes(driver, rounds_to_purge(driver, ["envelopes"]), most)
 
     def forget_order(self) -> bool:
         return self._writer.empty_log()
