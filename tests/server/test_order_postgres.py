@@ -15,9 +15,9 @@ from psycopg import sql
 
 from deniable.server.intake.commit import commit
 from deniable.server.store import Database, PublishedSurvey
-from deniable.server.store.postgres.postgres_database import ENVELOPES
+from deniable.server.store.postgres.postgres_database import ENVELOPES, TIERS
 from deniable.server.store.postgres.postgres_store import PostgresStore
-from deniable.server.store.postgres.scrub import settle
+from deniable.server.store.postgres.scrub import ALL, settle
 from tests.eventually import eventually
 from tests.server.order_attack import CATALOGUE_CACHE, Adversary
 from tests.server.postgres import Cluster
@@ -29,7 +29,7 @@ ROWS = "SELECT id, ctid::text, xmin::text::bigint FROM {} ORDER BY id"
 
 @dataclass
 class Attacked:
-    """Store that gets a report from each install for each of two surveys, in separate groups."""
+    """Store that gets a report from each install for each of two surveys."""
 
     store: PostgresStore
     cluster: Cluster
@@ -38,10 +38,14 @@ class Attacked:
     folder: Path
 
     def send(self, installs: Sequence[Install]) -> None:
-        for install in installs:
-            for asked, identifier in zip(self.surveys, install, strict=True):
+        """Send at most 400 groups to each survey; up to 400 installs arrive one by one."""
+        size = -(-len(installs) // 400)
+        for start in range(0, len(installs), size):
+            group = zip(*installs[start : start + size], strict=True)
+            for asked, identifiers in zip(self.surveys, group, strict=True):
+                uploads = [upload(asked, identifier) for identifier in identifiers]
                 with self.store.transaction() as transaction:
-                    assert commit(transaction, [upload(asked, identifier)]) == ["accepted"]
+                    assert commit(transaction, uploads) == ["accepted"] * len(uploads)
 
     def settle(self) -> None:
         eventually(lambda: settle(self.store._pool), "settled")
@@ -117,9 +121,12 @@ def test_no_copy_of_the_database_links_two_surveys(
     assert all(attacked.has(identifier) for install in installs for identifier in install)
 
 
+LONG = (4, 24), (6, 16), (400, 2), (10_000, 1)  # number of installs, and of trials
+
+
 @pytest.mark.parametrize(
     ("installs", "trials"),
-    [(12, 8), *(pytest.param(*sizes, marks=pytest.mark.long) for sizes in ((4, 24), (6, 16)))],
+    [(12, 8), (120, 2), *(pytest.param(*sizes, marks=pytest.mark.long) for sizes in LONG)],
 )
 def test_an_adversary_orders_and_links_only_unsettled_reports(
     attacked: Attacked, installs: int, trials: int
@@ -138,6 +145,88 @@ def test_an_adversary_orders_and_links_only_unsettled_reports(
         after.see(attacked.base(), [*zip(*installs_of_trial, strict=True)])
     assert before.wins("order"), before.best("order")
     assert not after.wins(), after.best()
+
+
+@pytest.mark.parametrize("tiers", range(1, ALL + 1))
+def test_an_adversary_orders_no_reports_of_the_same_tier(attacked: Attacked, tiers: int) -> None:
+    """After each install, all reports are merged with these tiers. The last one holds others."""
+    trials = [crowd(1_000 * tiers + trial, 12) for trial in range(3)]
+    attacked.send(crowd(9, 20))
+    attacked.settle()
+    adversary = Adversary()
+    for trial, installs in enumerate(trials):
+        attacked.surveys = [published(attacked.store, survey(name=f"{s}-{trial}")) for s in "ab"]
+        for install in installs:
+            attacked.send([install])
+            eventually(lambda: settle(attacked.store._pool, tiers), "merged")
+        attacked.cluster.say("CHECKPOINT")
+        adversary.see(attacked.base(), [*zip(*installs, strict=True)])
+    assert not adversary.wins(), adversary.best()
+    assert [name for name in TIERS[tiers - 1] if rows_of(attacked.database, name)]
+
+
+def rows_of(database: Database, table: str) -> int:
+    with psycopg.connect(database.url) as connection:
+        query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
+        ((rows,),) = connection.execute(query).fetchall()
+    return int(rows)
+
+
+STORED = (
+    "INSERT INTO {} SELECT 9, 683, sha256(n::text::bytea), 1, 'x' FROM generate_series(1, {}) n"
+)
+
+
+def written_by_settling(attacked: Attacked, tiers: int, seed: int) -> float:
+    """Return how many bytes of log a merge of 100 arrivals writes."""
+    attacked.send(crowd(seed, 50))
+    attacked.cluster.say("CHECKPOINT")
+    place = "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"
+    with psycopg.connect(attacked.database.url, autocommit=True) as connection:
+        before, after = (0.0, 0.0)
+        ((before,),) = connection.execute(place).fetchall()
+        eventually(lambda: settle(attacked.store._pool, tiers), "merged")
+        ((after,),) = connection.execute(place).fetchall()
+    return float(after - before)
+
+
+def test_a_merge_of_arrivals_costs_the_same_at_any_size(attacked: Attacked) -> None:
+    """The twin merges all tiers: its cost grows with the number of stored envelopes."""
+    cheap, whole = [], []
+    for number, stored in enumerate((300, 30_000)):
+        with psycopg.connect(attacked.database.url) as connection:
+            name, count = sql.Identifier("settled_0"), sql.Literal(stored)
+            connection.execute(sql.SQL(STORED).format(name, count))
+        cheap.append(written_by_settling(attacked, 1, 10 + number))
+        whole.append(written_by_settling(attacked, ALL, 20 + number))
+        with psycopg.connect(attacked.database.url, autocommit=True) as connection:
+            connection.execute(f"TRUNCATE {', '.join(ENVELOPES)}")
+    assert cheap[1] < 2 * cheap[0]
+    assert whole[1] > 5 * whole[0]
+
+
+def test_a_store_merges_all_tiers_if_it_has_time(attacked: Attacked) -> None:
+    """A small store is always due for a merge of all tiers, and is then settled."""
+    attacked.send(crowd(11, 3))
+    eventually(attacked.store.forget_order, "settled")
+    tables = [name for name in ENVELOPES if rows_of(attacked.database, name)]
+    assert len(tables) == 1
+    assert tables[0] in TIERS[-1]
+
+
+def test_a_store_merges_the_first_tiers_while_the_last_is_not_due(attacked: Attacked) -> None:
+    settler = attacked.store._settler
+    settler._due[-1] = float("inf")
+    attacked.send(crowd(12, 3))
+    eventually(
+        lambda: rows_of(attacked.database, "recent_0") == 6 or attacked.store.forget_order(),
+        "merged",
+    )
+    settler.wait(10)
+    assert not settler.done
+    settler._due = [0.0] * ALL
+    eventually(attacked.store.forget_order, "settled")
+    assert rows_of(attacked.database, "recent_0") == 0
 
 
 def test_the_attack_links_unsettled_reports(attacked: Attacked) -> None:
@@ -209,6 +298,21 @@ def test_a_reader_delays_settling_and_sees_one_snapshot(attacked: Attacked) -> N
         assert everything(reader) == 24
     attacked.settle()
     assert attacked.links(installs) < TOO_MANY
+
+
+def test_no_table_receives_rows_before_its_deleted_rows_are_gone(attacked: Attacked) -> None:
+    """A reader keeps the deleted rows of each merge in the files."""
+    installs = crowd(13, 3)
+    with psycopg.connect(attacked.database.url) as reader:
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        for install in installs:
+            attacked.send([install])
+            everything(reader)
+            assert not settle(attacked.store._pool)
+    attacked.settle()
+    attacked.cluster.say("CHECKPOINT")
+    content = b"".join(file.read_bytes() for file in attacked.files())
+    assert {content.count(id_) for install in installs for id_ in install} == {2}  # row and index
 
 
 def everything(connection: psycopg.Connection) -> int:

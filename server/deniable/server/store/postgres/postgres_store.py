@@ -200,8 +200,9 @@ def _delete_envelopes(connection: PostgresConnection, rounds: Iterable[Round], m
             break
         query = NEXT_TO_DELETE.format(table)
         ids = [row[0] for row in connection.execute(query, (*of, most - deleted))]
-        statement = f"DELETE FROM {table} WHERE survey = ? AND round = ? AND id = ANY(?)"
-        deleted += connection.execute(statement, (*of, ids)).rowcount
+        if ids:
+            statement = f"DELETE FROM {table} WHERE survey = ? AND round = ? AND id = ANY(?)"
+            deleted += connection.execute(statement, (*of, ids)).rowcount
     if deleted:
         note(connection, PURGED, "1")
     return deleted

@@ -1,8 +1,10 @@
 """Settling, which removes every trace of the order and time in which envelopes arrived.
 
 New envelopes continue to arrive in one table. One transaction merges the other arrival table with
-the settled rows, in the order of their keys. Then the emptied tables are vacuumed to zero length
-and their indexes are rebuilt. The tallies are rewritten too, since their old row versions would
+one or more tiers of settled rows, in the order of their keys. All tiers are merged as often as the
+limit on the total time allows; in between, only the first ones are, so that the order of arrival
+soon disappears at any size. Then the emptied tables are vacuumed to zero length and their indexes
+are rebuilt. The tallies are rewritten too, since their old row versions would
 show what each group added. Rows of spent invitations get one transaction and the order of their
 codes. Tables are emptied with DELETE, not TRUNCATE, so that readers see the state either before or
 after settling.
@@ -24,9 +26,9 @@ from deniable.server.store.postgres.postgres_database import (
     GROUPS,
     PURGED,
     RECEIVING,
-    SETTLED,
     SETTLING,
     SPENT,
+    TIERS,
     Pool,
     PostgresConnection,
     errors_as_ours,
@@ -38,7 +40,8 @@ from deniable.server.store.sql_store import note, noted
 from deniable.shared.errors import StoreUnusable
 
 PAUSE_SECONDS = 5.0  # minimum time between two settlings
-SHARE = 50  # the pause is at least this multiple of a settling's duration: 2 % of the time
+SHARE = 50  # the pause is at least this multiple of a settling's duration: 2 % of the time per tier
+ALL = len(TIERS)
 LOCK_MILLISECONDS = 200  # longest wait for a lock: uploads queue behind it
 REWRITTEN = {  # in this order
     "surveys": "VACUUM FULL surveys",
@@ -64,15 +67,19 @@ class Settler:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._thread: threading.Thread | None = None
-        self._due = 0.0
+        self._due = [0.0] * ALL  # for each tier: when a merge into it is due
         self.done = False  # whether all earlier writes are settled; every write resets it
 
     def start_if_due(self) -> bool:
         """Start settling if it is due; return whether all earlier writes are settled."""
         if self._thread is not None and self._thread.is_alive():
             return False
-        if not self.done and time.monotonic() >= self._due:
-            self._thread = threading.Thread(target=self._settle, name="settler", daemon=True)
+        now = time.monotonic()
+        tiers = max((n for n, due in enumerate(self._due, 1) if now >= due), default=0)
+        if not self.done and tiers:
+            self._thread = threading.Thread(
+                target=self._settle, args=(tiers,), name="settler", daemon=True
+            )
             self._thread.start()
             return False
         return self.done
@@ -81,34 +88,36 @@ class Settler:
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def _settle(self) -> None:
+    def _settle(self, tiers: int) -> None:
         begin, settled = time.monotonic(), False
-        self.done = True  # a write in the meantime resets this
+        self.done = tiers == ALL  # a write in the meantime resets this
         try:
-            settled = settle(self._pool)
+            settled = settle(self._pool, tiers)
         except StoreUnusable as error:
             log.warning("%s; will retry", error)
         if not settled:
             self.done = False
         end = time.monotonic()
-        self._due = end + max(PAUSE_SECONDS, SHARE * (end - begin))
+        self._due[:tiers] = [end + PAUSE_SECONDS] * tiers
+        self._due[tiers - 1] = end + max(PAUSE_SECONDS, SHARE * (end - begin))
 
 
-def settle(pool: Pool) -> bool:
-    """Remove every trace of the order of arrival, or return False if anything delays this."""
+def settle(pool: Pool, tiers: int = ALL) -> bool:
+    """Merge arrivals with the first tiers; return False if anything delays this.
+
+    If all tiers are merged, nothing in the database reveals the order of arrival.
+    """
     with transaction(pool, "settle envelopes") as connection:
         if not try_lock(connection, SETTLING):
             return False  # another node is settling
         _switch_tables(connection)
     with transaction(pool, "settle envelopes") as connection:
-        if not try_lock(connection, SETTLING):
-            return False
-        _merge(connection)
+        merged = try_lock(connection, SETTLING) and _merge(connection, tiers)
     with transaction(pool, "settle invitations") as connection:
         if noted(connection, SPENT) == "1":
             note(connection, SPENT, "0")  # first: group commits lock this row before others
             connection.execute("UPDATE invitations SET spent = TRUE WHERE spent")
-    return _unless_delayed(pool, _clean_all)
+    return _unless_delayed(pool, _clean_all) and merged
 
 
 def rewrite_surveys(pool: Pool) -> bool:
@@ -124,19 +133,31 @@ def _switch_tables(connection: PostgresConnection) -> None:
         note(connection, RECEIVING, str(1 - now))
 
 
-def _merge(connection: PostgresConnection) -> None:
-    """Merge new and settled envelopes into one table, in the order of their keys."""
+def _merge(connection: PostgresConnection, tiers: int) -> bool:
+    """Merge arrivals and the first tiers into one table, in the order of their keys.
+
+    Return False if the table for them is not clean yet.
+    """
     arrived = ARRIVALS[1 - int(noted(connection, RECEIVING) or 0)]
-    if not _holds(connection, arrived) and noted(connection, PURGED) == "0":
-        return
-    source, target = SETTLED if _holds(connection, SETTLED[0]) else reversed(SETTLED)
-    connection.execute(
-        f"INSERT INTO {target} ({COLUMNS}) SELECT {COLUMNS} FROM {source} UNION ALL "
-        f"SELECT {COLUMNS} FROM {arrived} ORDER BY survey, round, id"
-    )
-    for table in (source, arrived):
+    tables = (arrived, *(table for tier in TIERS[:tiers] for table in tier))
+    sources = [table for table in tables if _holds(connection, table)]
+    targets = TIERS[tiers - 1]
+    is_purged = tiers == ALL and noted(connection, PURGED) != "0"
+    if not is_purged and all(table in targets for table in sources):
+        return True
+    clean = (table for table in targets if table not in sources and not _size(connection, table))
+    target = next(clean, None)
+    if target is None:
+        return False
+    rows = " UNION ALL ".join(f"SELECT {COLUMNS} FROM {table}" for table in sources)
+    if rows:
+        order = "ORDER BY survey, round, id"
+        connection.execute(f"INSERT INTO {target} ({COLUMNS}) {rows} {order}")
+    for table in sources:
         connection.execute(f"DELETE FROM {table}")
-    note(connection, PURGED, "0")
+    if is_purged:
+        note(connection, PURGED, "0")
+    return True
 
 
 def _unless_delayed(pool: Pool, clean: Callable[[PostgresConnection], bool]) -> bool:
