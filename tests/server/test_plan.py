@@ -11,6 +11,8 @@ import pytest
 
 from deniable.server.planning import forecast
 from deniable.server.planning.planned_question import read
+from deniable.server.shuffling.amplification import report_epsilon
+from deniable.shared.cli.command import main
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest, KRandomizedResponse, mechanisms
 from deniable.shared.survey.document import LOOKS
@@ -121,6 +123,22 @@ def test_a_shuffled_bit_has_independently_computed_figures(
     assert float(found["shuffled_report_epsilon"]) == pytest.approx(alone, abs=0.006)
     assert found["shuffled_delta"] == 1e-6
     assert plan(asked, 10**6, None)["shuffled_delta"] == 1e-8
+
+
+def test_a_report_hides_among_the_people_of_a_batch(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = {"name": "it", "kind": "bit", "epsilon": "1"}
+    found = plan(asked, 20_000, None, crowd=1_000)
+    alone, delta = found["shuffled_report_epsilon"], found["shuffled_delta"]
+    assert (found["shuffled_people"], delta) == (1_000, 5e-7)
+    assert alone == str(report_epsilon(Epsilon("1"), 1_000, delta))
+    whole = plan(asked, 20_000, None)
+    assert whole["shuffled_people"] == 20_000
+    assert found["margin_shuffled"] > whole["margin_shuffled"]
+    assert plan(asked, 500, None, crowd=1_000)["shuffled_people"] == 500
+    words = ["plan", "--kind", "bit", "--people", "20000", "--crowd", "1000"]
+    assert main(words) == 0
+    assert f"(among 1,000 people: ε 1, δ 5e-07), and ε {alone} for" in capsys.readouterr().out
+    assert main([*words[:-1], "0"]) == 2
 
 
 @pytest.mark.parametrize(("options", "alone"), [(64, 5.699), (1_024, 6.62)])

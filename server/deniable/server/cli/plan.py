@@ -1,12 +1,18 @@
-"""`deniable plan`: the margin of error, the number of people needed, and the mechanism."""
+"""`deniable plan` and `deniable certify --shuffled`: what to expect of questions and of a shuffle.
+
+`plan` states the margin of error, the number of people needed, and the mechanism.
+"""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import Any
 
+from deniable.server.cli.store_arguments import add_place, opened
 from deniable.shared.cli.verb import Verb, add_json, show
 from deniable.shared.errors import WrongUse
+from deniable.shared.sealed_envelope import BATCH
 from deniable.shared.survey.document import LOOKS
 from deniable.shared.survey.kinds import KINDS
 from deniable.shared.survey.questions import OVERS
@@ -85,6 +91,12 @@ def _add_details(parser: ArgumentParser) -> None:
         help="number of equally common label values for which you want separate results",
     )
     parser.add_argument(
+        "--crowd",
+        metavar="N",
+        type=int,
+        help="number of people in a batch that a relay shuffles (default: all who answer)",
+    )
+    parser.add_argument(
         "--bytes", metavar="B", type=int, help="use only mechanisms with reports of at most B bytes"
     )
 
@@ -120,6 +132,7 @@ def _run(args: Namespace) -> int:
         check_count("values", args.values),
         None if args.share is None else check_share(args.kind, amount("share", args.share)),
         args.looks,
+        None if args.crowd is None else check_count("crowd", args.crowd),
     )
     words = [experiment_sentence(test, question.get("unit", "")) for test in more.values()]
     return show(args, forecast | more, [*_lines(forecast), *words])
@@ -141,8 +154,10 @@ def _lines(forecast: dict[str, Any]) -> list[str]:
     lines.append("")
     for name, key in OTHER_MODELS.items():
         lines.append(f"{name:<24}{margin(forecast[key]):>14}")
+    crowd = forecast["shuffled_people"]
+    among = "" if crowd == forecast["people"] else f"among {crowd:,} people: "
     lines[-3] += (
-        f"  (ε {forecast['epsilon']}, δ {forecast['shuffled_delta']:.3g}), and "
+        f"  ({among}ε {forecast['epsilon']}, δ {forecast['shuffled_delta']:.3g}), and "
         f"ε {forecast['shuffled_report_epsilon']} for a report alone"
     )
     return [*lines, "", *sentences(forecast, margin), installs_sentence(forecast)]
@@ -155,4 +170,49 @@ PLAN = Verb(
     _run,
     group="ask",
     example="deniable plan --kind bit --epsilon 1 --people 20000",
+)
+
+
+# A shuffle's (ε, δ)
+
+
+def _shuffled_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--shuffled",
+        metavar="SURVEY",
+        help="instead, compute what a report reveals if a relay shuffles it: a file, in TOML or as "
+        "`survey show --json` prints it; or with --data a name, an id or its beginning",
+    )
+    parser.add_argument(
+        "--crowd",
+        type=int,
+        metavar="N",
+        default=BATCH,
+        help="with --shuffled: number of people in a batch (default: %(default)s)",
+    )
+    add_place(parser, required=False)
+
+
+def _run_shuffled(args: Namespace) -> int:
+    from deniable.server.cli.survey import read_survey
+    from deniable.server.results.sentences import crowd_facts, crowd_sentences
+
+    if args.data is None:
+        survey = read_survey(Path(args.shuffled))
+    else:
+        with opened(args) as (_, catalogue):
+            survey = catalogue.find(args.shuffled).survey
+    facts = crowd_facts(survey, args.crowd)
+    document = {"name": survey.name, "epsilon": survey.round_epsilon, **facts}
+    return show(args, document, crowd_sentences(survey, facts))
+
+
+SHUFFLED = Verb(
+    "certify",
+    "with --shuffled, compute the (ε, δ) of a report in a relay's batch",
+    _shuffled_arguments,
+    _run_shuffled,
+    group="research",
+    example="deniable certify --shuffled app-health.toml --crowd 1000",
+    option="shuffled",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser, Namespace
 from datetime import UTC, date, datetime
@@ -195,7 +196,7 @@ def _final_tally(store: Store, published: PublishedSurvey) -> RoundTally:
 
 def _check(args: Namespace) -> int:
     from deniable.server.results.advice import describe, facts, warnings
-    from deniable.server.results.sentences import DELTA, crowd_lifetime
+    from deniable.server.results.sentences import crowd_facts, crowd_sentences
     from deniable.server.surveys.public_list import check_size
     from deniable.shared.survey.document import render_document
 
@@ -203,21 +204,10 @@ def _check(args: Namespace) -> int:
     check_size(render_document(survey))
     followed = _recomputed(survey, args.data)
     caveats = warnings(survey, today_in_utc())
-    crowd = {} if args.crowd is None else _crowds(survey, args.crowd)
-    document = facts(survey) | {"warnings": caveats} | ({"shuffled": crowd} if crowd else {})
+    crowd = {} if args.crowd is None else crowd_facts(survey, args.crowd)
+    document = facts(survey) | {"warnings": caveats} | crowd
     document |= {"follows": followed} if followed else {}
-    sealed = "" if survey.sealed_to else "if it were sealed, and "
-    among = [
-        f"{sealed}shuffled among {people:,} honest people, one report reveals at most ε {epsilon} "
-        f"(δ {DELTA}) instead of ε {survey.round_epsilon}"
-        for people, epsilon in crowd.items()
-    ]
-    if crowd and survey.draws > 1:
-        lifetime = document["shuffled_lifetime"] = crowd_lifetime(survey, args.crowd)
-        among.append(
-            f"with {args.crowd:,} honest people in each round, all {survey.draws} reports of a "
-            f"person reveal at most ε {lifetime} (δ {DELTA}) instead of ε {survey.lifetime_epsilon}"
-        )
+    among = crowd_sentences(survey, crowd) if crowd else ()
     lines = [*describe(survey), *among, *followed, *map("warning: {}".format, caveats)]
     return show(args, document, lines) or int(MISMATCH in "".join(followed))
 
@@ -243,16 +233,6 @@ def _recomputed(survey: Survey, place: Place | None) -> tuple[str, ...]:
     if difference := mismatch(survey, published.survey, tally):
         return about, f"{MISMATCH}: {difference}"
     return about, "its questions are those that the counts lead to"
-
-
-def _crowds(survey: Survey, people: int) -> dict[int, str]:
-    from deniable.server.results.sentences import MAX_PEOPLE, crowds
-
-    if not 2 <= people <= MAX_PEOPLE:
-        raise WrongUse(f"--crowd must be from 2 to {MAX_PEOPLE:,}, got {people:,}")
-    if survey.repeats or survey.labels:
-        raise WrongUse("--crowd: repeated or labelled reports can be distinguished; leave it out")
-    return crowds(survey, people)
 
 
 def _publish(args: Namespace) -> int:
@@ -438,16 +418,29 @@ def _annotate(args: Namespace) -> int:
 
 
 def read_survey(file: Path) -> Survey:
+    """Return the survey in a file: TOML, or JSON as a server publishes it."""
     from deniable.server.surveys.survey_file import parse_survey_file
 
     try:
-        return parse_survey_file(file.read_text("utf-8"), _show_progress)
+        text = file.read_text("utf-8")
+        is_published = text.lstrip().startswith("{")
+        return _published(file, text) if is_published else parse_survey_file(text, _show_progress)
     except FileNotFoundError:
         raise WrongUse(
             f"the file {file} does not exist; to create it: deniable survey new {file}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise WrongUse(f"{file} cannot be read as text in UTF-8: {error}") from None
+
+
+def _published(file: Path, text: str) -> Survey:
+    from deniable.shared.survey.document import parse_document
+
+    try:
+        document = str(json.loads(text)["document"]).encode()
+    except (ValueError, KeyError, TypeError):
+        raise WrongUse(f"{file} is no survey as `deniable survey show --json` prints it") from None
+    return parse_document(document)
 
 
 def _show_progress(progress: str) -> None:

@@ -199,11 +199,13 @@ def plan(
     values: int = 1,
     share: float | None = None,
     looks: str = LOOKS[0],
+    crowd: int | None = None,
 ) -> dict[str, Any]:
     """Return the forecast for a number of people, or for a margin of error in the question's unit.
 
     `max_bytes` limits the report. `values` is the number of a label's values that divide the people
-    evenly. Margins are those of final results, for a survey with these `looks`. Any: JSON values.
+    evenly. A shuffler mixes the reports of `crowd` people (default: of all). Margins are those of
+    final results, for a survey with these `looks`. Any: JSON values.
     """
     expected = Expected(choose(asked, max_bytes), share, final_reading(looks).confidence)
     question, mechanism = expected.question, expected.question.mechanism
@@ -216,7 +218,6 @@ def plan(
     if question.statistic == "share":
         expected = replace(expected, share=statement.value)  # the same for all mechanisms
     by_value = replace(expected, values=values)
-    mixed = shuffled(asked, expected, count, max_bytes)
     return {
         "kind": question.kind,
         "statistic": question.statistic,
@@ -243,9 +244,7 @@ def plan(
         "worth_asked_openly": round(expected.worth(count)),
         "margin_asked_openly": expected.margin_asked_openly(count),
         "margin_of_trusted_server": expected.margin_of_trusted_server(count),
-        "margin_shuffled": mixed.margin,
-        "shuffled_delta": mixed.delta,
-        "shuffled_report_epsilon": str(mixed.epsilon),
+        **shuffled(asked, expected, count, max_bytes, crowd).facts(),
         "alternatives": [
             _facts(replace(expected, question=other), count)
             for other in others(asked, question, max_bytes)
@@ -412,8 +411,17 @@ def installs_sentence(forecast: Forecast) -> str:
 @dataclass(frozen=True)
 class Shuffled:
     margin: float
+    people: int  # whose reports are mixed
     delta: float
     epsilon: Epsilon  # ε₀
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "margin_shuffled": self.margin,
+            "shuffled_people": self.people,
+            "shuffled_delta": self.delta,
+            "shuffled_report_epsilon": str(self.epsilon),
+        }
 
 
 def shuffled(
@@ -421,30 +429,33 @@ def shuffled(
     expected: Expected,
     people: int,
     max_bytes: int | None = None,
+    crowd: int | None = None,
     *,
     coarse: bool = False,
 ) -> Shuffled:
     """Return the margin of what is `expected`, with the default mechanism at ε₀.
 
-    For a choice, each mechanism has the largest ε₀ that it allows, and the best mechanism is used.
+    Each report is mixed with those of `crowd` people (default: of all). For a choice, each
+    mechanism has the largest ε₀ that it allows, and the best mechanism is used.
 
     `coarse` rounds ε₀ down to a whole number if that is above ε, so that the search for optimal
     tables runs less often.
     """
     delta, epsilon = usual_delta(people), Epsilon(asked["epsilon"])
-    crowd = min(people, MAX_SHUFFLED_PEOPLE)
+    mixed = min(people, crowd or people)
+    crowd = min(mixed, MAX_SHUFFLED_PEOPLE)
     if asked["kind"] == "choice" and not coarse:
         named = undecided(asked), {**undecided(asked), "mechanism": KRandomizedResponse.name}
         made = [_shuffled_choice(one, epsilon, crowd, delta, max_bytes) for one in named]
         question = min(made, key=lambda question: question.mechanism.predicted_error(1))
         margin = replace(expected, question=question).margin(people)
-        return Shuffled(margin, delta, question.epsilon)
+        return Shuffled(margin, mixed, delta, question.epsilon)
     alone = report_epsilon(epsilon, crowd, delta)
     if coarse:
         whole = alone.billionths // BILLION * BILLION
         alone = max(epsilon, Epsilon(decimal_text(max(1, whole))))
     question = choose({**undecided(asked), "epsilon": str(alone)}, max_bytes)
-    return Shuffled(replace(expected, question=question).margin(people), delta, alone)
+    return Shuffled(replace(expected, question=question).margin(people), mixed, delta, alone)
 
 
 def _shuffled_choice(

@@ -48,7 +48,7 @@ def asked(
 
 def check_count(field: str, count: int) -> int:
     """Return a number of people, or of a label's values."""
-    most = {"people": MAX_PEOPLE, "values": KEPT_VALUES}[field]
+    most = {"people": MAX_PEOPLE, "crowd": MAX_PEOPLE, "values": KEPT_VALUES}[field]
     if not 1 <= count <= most:
         raise WrongField(field, f"1 to {most:,} {field}, not {count}")
     return count

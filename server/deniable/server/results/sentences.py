@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import ROUND_CEILING, Context, Decimal
-from typing import Literal
+from typing import Any, Literal
 
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
 from deniable.server.estimation.statements import CONFIDENCE, Reading, Statement
@@ -32,7 +32,7 @@ from deniable.server.results.document import (
 from deniable.server.shuffling.accountant import survey_epsilon
 from deniable.server.shuffling.composition import rounds_epsilon
 from deniable.server.store import RoundState
-from deniable.shared.errors import quantity
+from deniable.shared.errors import WrongUse, quantity
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
@@ -399,9 +399,33 @@ def crowds(survey: Survey, people: int) -> dict[int, str]:
     return {size: _upward(survey_epsilon(survey, size, float(DELTA))) for size in sizes}
 
 
-def crowd_lifetime(survey: Survey, people: int) -> str:
-    """Return the ε of all reports of one person, each hidden among this many honest people."""
-    return _upward(rounds_epsilon(survey, people, float(DELTA)))
+def crowd_facts(survey: Survey, people: int) -> dict[str, Any]:  # Any: JSON
+    """Return what a shuffle among this many people hides: for one report, and for all rounds."""
+    if not 2 <= people <= MAX_PEOPLE:
+        raise WrongUse(f"--crowd must be from 2 to {MAX_PEOPLE:,}, got {people:,}")
+    if survey.repeats:
+        raise WrongUse("--crowd: an observer links repeated reports, so a shuffle hides none")
+    facts: dict[str, Any] = {"crowd": people, "delta": DELTA, "shuffled": crowds(survey, people)}
+    if survey.draws > 1:
+        facts["shuffled_lifetime"] = _upward(rounds_epsilon(survey, people, float(DELTA)))
+    return facts
+
+
+def crowd_sentences(survey: Survey, facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the facts about a shuffle as sentences."""
+    sealed = "" if survey.sealed_to else "if it were sealed, and "
+    alike = " with the same labels" if survey.labels else ""
+    for people, epsilon in facts["shuffled"].items():
+        yield (
+            f"{sealed}shuffled among {people:,} honest people{alike}, one report reveals at most "
+            f"ε {epsilon} (δ {facts['delta']}) instead of ε {survey.round_epsilon}"
+        )
+    if "shuffled_lifetime" in facts:
+        yield (
+            f"with {facts['crowd']:,} honest people{alike} in each round, all {survey.draws} "
+            f"reports of a person reveal at most ε {facts['shuffled_lifetime']} "
+            f"(δ {facts['delta']}) instead of ε {survey.lifetime_epsilon}"
+        )
 
 
 def shuffle_sentences(period: Round, epsilon: str) -> Iterator[str]:
