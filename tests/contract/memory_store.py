@@ -220,11 +220,15 @@ class MemoryReader:
 
     def crowds(self, sequence: int) -> Mapping[int, Crowd]:
         crowds: dict[int, Crowd] = {}
-        for (survey, number, _, _), reports in self._now.batches.items():
+        for (survey, number, _, labels), reports in self._now.batches.items():
             if survey == sequence:
                 before = crowds.get(number, Crowd(reports))
-                smallest = min(before.smallest, reports)
-                crowds[number] = Crowd(smallest, before.reports + reports)
+                smallest, by_labels = min(before.smallest, reports), dict(before.by_labels)
+                if labels:
+                    by_labels[labels] = min(by_labels.get(labels, reports), reports)
+                crowds[number] = Crowd(
+                    smallest, before.reports + reports, by_labels=tuple(sorted(by_labels.items()))
+                )
         for (survey, number, _), dropped in self._now.drops.items():
             if survey == sequence:
                 before = crowds.get(number, Crowd())

@@ -36,9 +36,11 @@ from deniable.server.store import (
     open_store,
     records,
 )
+from deniable.server.store.label_counts import label_hash
 from deniable.server.store.records import TOTAL, Released, TallyRow
 from deniable.server.store.sql_store import SqlSnapshot, SqlStore
 from deniable.server.surveys.catalogue import Catalogue
+from deniable.shared.envelope import encode_report
 from deniable.shared.errors import Refused, StoreUnusable
 from tests import survey_texts as texts
 from tests.contract.memory_store import Memory, MemoryStore
@@ -373,10 +375,36 @@ def test_crowds_count_distinct_reports_by_batch(store: Store) -> None:
     store.count_dropped(asked.sequence, DECEMBER, b"third", 7)
     store.count_dropped(asked.sequence, DECEMBER, b"third", 7)
     store.count_dropped(asked.sequence, DECEMBER + 1, b"fourth", 1)
-    assert store.crowds(asked.sequence) == {DECEMBER: (1, 6, 7), DECEMBER + 1: (0, 0, 1)}
-    assert store.crowds(other.sequence) == {DECEMBER: (1, 1, 0)}
+    assert store.crowds(asked.sequence) == {DECEMBER: (1, 6, 7, ()), DECEMBER + 1: (0, 0, 1, ())}
+    assert store.crowds(other.sequence) == {DECEMBER: (1, 1, 0, ())}
     store.delete_survey(asked.sequence)
     assert store.crowds(asked.sequence) == {}
+
+
+def test_crowds_are_counted_by_labels(store: Store) -> None:
+    """One label has three values in two batches; another is the same for all."""
+    labels = (
+        '[[label]]\nname = "version"\npattern = "[0-9]"\n[[label]]\nname = "arm"\nvalues = ["a"]\n'
+    )
+    asked = published(store, survey(labels + BIT))
+    sent = [(b"one", "1", 3), (b"one", "2", 5), (b"other", "1", 4), (b"other", "3", 1)]
+    for number, (batch, version, reports) in enumerate(sent):
+        payload = encode_report(asked.survey, (0,), {"version": version, "arm": "a"})
+        with store.transaction() as transaction:
+            commit(transaction, [
+                Upload(asked, DECEMBER, bytes([number, n]) * 8, 1, payload, batch=batch)
+                for n in range(reports)
+            ])  # fmt: skip
+    (crowd,) = store.crowds(asked.sequence).values()
+    assert (crowd.smallest, crowd.reports) == (1, 13)
+    versions = {
+        version: label_hash(0, version.encode().ljust(32, b"\0"), asked.label_key)
+        for version in "123"
+    }
+    assert {hashes[:8]: fewest for hashes, fewest in crowd.by_labels} == {
+        versions["1"]: 3, versions["2"]: 5, versions["3"]: 1,
+    }  # fmt: skip
+    assert {hashes[8:] for hashes, _ in crowd.by_labels} == {label_hash(1, b"\0", asked.label_key)}
 
 
 def test_surveys_and_rounds_are_counted_separately(store: Store) -> None:

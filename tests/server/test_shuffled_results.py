@@ -11,8 +11,9 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
+from deniable.server.archive import archive_round, recount, rounds_of
 from deniable.server.http.context import COOKIE
-from deniable.server.results import Results
+from deniable.server.results import Results, survey_results
 from deniable.server.results.document import Relayed, RoundFacts
 from deniable.server.results.sentences import shuffle_sentences, shuffled
 from deniable.server.results.survey_estimates import RoundSelection, stored_estimates
@@ -84,7 +85,7 @@ def test_crowds_are_read_from_the_batches(here: World, number: int, people: str)
     here.store.count_dropped(asked.sequence, 683, b"dropped", 12)
     here.store.count_dropped(asked.sequence, 683, b"dropped", 12)  # the relay was killed
     crowd = here.store.crowds(asked.sequence)[683]
-    assert crowd == (number, 50 + number, 12)
+    assert crowd == (number, 50 + number, 12, ())
     results = final_results(here, asked)
     (period,) = results.rounds
     assert period.relayed == Relayed(smallest_batch=number, alone=True, dropped=12)
@@ -106,10 +107,49 @@ def test_labels_divide_the_crowd_of_a_batch(here: World) -> None:
             Upload(asked, 683, number.to_bytes(16, "big"), 1, payload, batch=b"the batch")
         )
     here.writer.write(uploads)
-    assert here.store.crowds(asked.sequence)[683] == (4, 30, 0)
+    assert here.store.crowds(asked.sequence)[683][:3] == (4, 30, 0)
     results = final_results(here, asked)
     (stated,) = results.rounds[0].shuffled or ()
     assert (stated.among, stated.people) == ("batch", 4)
+
+
+def test_each_value_of_a_label_has_its_own_smallest_crowd(here: World, tmp_path: Path) -> None:
+    """A rare value does not weaken the statement about others, and an archive keeps it."""
+    labels = (
+        '[[label]]\nname = "version"\nvalues = ["1.0", "2.0", "3.0"]\n'
+        '[[label]]\nname = "theme"\npattern = "[a-z]+"\n'
+    )
+    asked = here.publish(survey(labels + BIT, sealed_to=PUBLIC))
+    crowds = [
+        (b"one", "1.0", "dark", 300), (b"one", "2.0", "dark", 250), (b"one", "3.0", "dark", 2),
+        (b"two", "1.0", "dark", 260), (b"two", "2.0", "light", 210), (b"two", None, None, 200),
+    ]  # fmt: skip
+    uploads = [
+        Upload(asked, 683, (1000 * crowd + number).to_bytes(16), 1, payload, batch=batch)
+        for crowd, (batch, version, theme, reports) in enumerate(crowds)
+        for payload in [encode_report(asked.survey, (0,), {"version": version, "theme": theme})]
+        for number in range(reports)
+    ]
+    here.writer.write(uploads)
+    (period,) = final_results(here, asked).rounds
+    found = {
+        (part.name, part.value): part.shuffled and part.shuffled.people
+        for part in period.labels or ()
+    }
+    assert found == {
+        ("version", "1.0"): 260, ("version", "2.0"): 210, ("version", "other"): 2,
+        ("theme", "dark"): 2, ("theme", "light"): 210, ("theme", "other"): 200,
+    }  # fmt: skip
+    said = " ".join(shuffle_sentences(period, "1"))
+    assert "By version, it reveals at most: 1.0 ε 0.307 (260 people), 2.0 ε 0.345 (210" in said
+    moment = asked.survey.taken_until(683) + SETTLING
+    (tally,) = here.store.tallies(asked.sequence)
+    archive_round(here.store, asked, tally, tmp_path)
+    (kept,) = rounds_of(tmp_path)
+    among = {683: kept.manifest.crowd}
+    counted = recount([kept])[asked.id]
+    (again,) = survey_results(kept.published, counted, moment, 683, crowds=among).rounds
+    assert again == period
 
 
 def final_results(here: World, asked: PublishedSurvey) -> Results:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from deniable.server.disk import sync, write_new
-from deniable.server.store import PublishedSurvey, RoundTally
+from deniable.server.store import Crowd, PublishedSurvey, RoundTally
 from deniable.server.store.label_counts import packed_labels
 from deniable.shared.errors import DeniableError, WrongUse
 from deniable.shared.survey.document import parse_document, survey_id
@@ -33,7 +33,7 @@ class PartFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     survey: Digest
     round: Count
     report_size: Count
@@ -41,6 +41,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tally: Digest  # digest of the round's counts; a recount must reproduce it
     label_key: Annotated[str, Meta(pattern="^([0-9a-f]{32})?$")] = ""  # of the survey in the store
     closed: date | None = None  # the day on which the survey was closed, if it was
+    crowd: Crowd = Crowd()  # in which relays hid the reports; the parts do not show it
     parts: tuple[PartFile, ...]
 
 

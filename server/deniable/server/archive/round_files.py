@@ -32,7 +32,7 @@ from deniable.server.archive.manifest import (
 )
 from deniable.server.disk import PRIVATE_FILE, PRIVATE_FOLDER, sync
 from deniable.server.intake.tally import empty_cells, joined, round_tally
-from deniable.server.store import PublishedSurvey, RoundTally, Store
+from deniable.server.store import Crowd, PublishedSurvey, RoundTally, Store
 from deniable.shared.errors import InvalidEnvelope, Refused, quantity
 
 Reports = npt.NDArray[np.uint8]  # one row of bytes for each report
@@ -64,7 +64,8 @@ def archive_round(
         np.frombuffer(payload, np.uint8).reshape(-1, size)
         for payload, _ in joined(envelopes, CHUNK_BYTES)
     )
-    return write_round(published, kept.round, kept.reports, chunks, archive, check)
+    crowd = store.crowds(published.sequence).get(kept.round, Crowd())
+    return write_round(published, kept.round, kept.reports, chunks, archive, check, crowd)
 
 
 def write_round(
@@ -74,6 +75,7 @@ def write_round(
     chunks: Iterable[Reports],
     archive: Path,
     check: Callable[[RoundTally], None] = lambda _counted: None,
+    crowd: Crowd = Crowd(),  # noqa: B008 # immutable
 ) -> Manifest:
     """Write a round of about `reports` reports. Raise Refused if the archive contains it."""
     target = round_folder(archive, published, number)
@@ -86,6 +88,7 @@ def write_round(
     unfinished.mkdir(parents=True, mode=PRIVATE_FOLDER)
     try:
         manifest = _write_parts(published, number, reports, chunks, unfinished, check)
+        manifest = msgspec.structs.replace(manifest, crowd=crowd)
         write_durably(unfinished / MANIFEST, msgspec.json.encode(manifest))
         if not (target.parent / SURVEY).exists():
             write_survey(target.parent, published)

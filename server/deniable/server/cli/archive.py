@@ -104,10 +104,12 @@ def recounted(archive: Path, where: str) -> list[Results]:
     with progress("recount", parts, "parts") as counted:
         tallies = recount(rounds, where, counted)
     published = {archived.published.id: archived.published for archived in rounds}
+    crowds = {(a.published.id, a.manifest.round): a.manifest.crowd for a in rounds}
     documents: list[Results] = []
     for identifier, kept in tallies.items():
-        results = survey_results(published[identifier], kept, datetime.now(UTC))
         numbers = {tally.round for tally in kept}
+        among = {number: crowds[identifier, number] for number in numbers}
+        results = survey_results(published[identifier], kept, datetime.now(UTC), crowds=among)
         archived_rounds = tuple(row for row in results.rounds if row.round in numbers)
         documents.append(msgspec.structs.replace(results, rounds=archived_rounds))
     return documents

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from typing import Literal
 
 from deniable.server.intake.tally import label_counts, tally
@@ -20,6 +19,7 @@ from deniable.server.store import (
     UploadKey,
     open_store,
 )
+from deniable.server.store.label_counts import label_hashes
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.survey.document import Survey
 
@@ -118,9 +118,9 @@ def _crowds(
     published: PublishedSurvey, uploads: Sequence[Upload]
 ) -> Mapping[tuple[bytes, bytes], int]:
     """Return the number of reports by batch and labels, which divide the crowd of a batch."""
-    size, key = published.survey.labels_size, published.label_key
+    labels, key = published.survey.labels, published.label_key
     return Counter(
-        (upload.batch, blake2b(upload.payload[:size], digest_size=16, key=key).digest())
+        (upload.batch, label_hashes(labels, upload.payload, key))
         for upload in uploads
         if upload.batch
     )

@@ -13,7 +13,7 @@ who reports. Then a difference would be biased, and is withheld.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -27,6 +27,7 @@ from deniable.server.results.answers import question_rounds
 from deniable.server.results.document import ByLabel, Effect, Effects, QuestionResult
 from deniable.server.results.estimate_cache import Counts, EstimateCache
 from deniable.server.store import OTHER, RoundTally
+from deniable.server.store.label_counts import HASH_BYTES, label_hash
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
@@ -86,6 +87,31 @@ def label_rounds(
         )
         rounds[part.round].append(by_label)
     return [*map(tuple, rounds)]
+
+
+def crowds_by_value(
+    survey: Survey, key: bytes, shown: Sequence[ByLabel], crowds: Iterable[tuple[bytes, int]]
+) -> list[int]:
+    """Return the smallest crowd of the reports with each shown value, or 0 if none is known.
+
+    A crowd has the same values of all labels. `key` is the survey's label key.
+    """
+    numbers = {label.name: number for number, label in enumerate(survey.labels)}
+    rows = {
+        (number, label_hash(number, survey.labels[number].encode(part.value), key)): row
+        for row, part in enumerate(shown)
+        if part.value != OTHER_NAME
+        for number in (numbers[part.name],)
+    }
+    rest = {numbers[p.name]: row for row, p in enumerate(shown) if p.value == OTHER_NAME}
+    smallest = [0] * len(shown)
+    for hashes, people in crowds:
+        for number in {numbers[part.name] for part in shown}:
+            hashed = hashes[number * HASH_BYTES : (number + 1) * HASH_BYTES]
+            row = rows.get((number, hashed), rest.get(number))
+            if row is not None:
+                smallest[row] = min(people, smallest[row] or people)
+    return smallest
 
 
 def _counts(survey: Survey, question: Question, slices: Sequence[Slice]) -> list[Counts]:

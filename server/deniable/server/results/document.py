@@ -194,6 +194,15 @@ class Effects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     questions: dict[str, tuple[Effect, ...]]  # questions with estimates for both values
 
 
+class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The (ε, δ) of one report if the relay and `people` people are honest."""
+
+    among: Literal["batch", "round"]  # the reports among which it is hidden
+    people: Count
+    epsilon: str  # rounded up
+    delta: str
+
+
 class ByLabel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Estimates from the reports that carry one value of a label.
 
@@ -205,15 +214,7 @@ class ByLabel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reports: Count
     questions: dict[str, tuple[Row, ...]]
     effects: Effects | UnsetType = UNSET  # unset for the first value, and for “other”
-
-
-class Shuffled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The (ε, δ) of one report if the relay and `people` people are honest."""
-
-    among: Literal["batch", "round"]  # the reports among which it is hidden
-    people: Count
-    epsilon: str  # rounded up
-    delta: str
+    shuffled: Shuffled | UnsetType = UNSET  # in the batch with the fewest such reports
 
 
 class Relayed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

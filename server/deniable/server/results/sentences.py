@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import ROUND_CEILING, Context, Decimal
+from itertools import groupby
 from typing import Any, Literal
 
 from deniable.server.estimation.frequent_texts import FALSE_DISCOVERY
@@ -132,6 +133,7 @@ STATES: dict[RoundState, str] = {
 }
 CROWDS = {"batch": "in the smallest batch", "round": "who reported"}
 DELTA = "0.000001"
+LABEL_DIGITS = 2  # significant digits of the people with the same labels
 MAX_PEOPLE = 1_000_000  # with more people, ε is even smaller
 EPSILON_DIGITS = 3
 OBSERVERS = {
@@ -393,6 +395,11 @@ def shuffled(survey: Survey, facts: RoundFacts) -> tuple[Shuffled, ...]:
     return batch, _shuffled(survey, "round", _leading(facts.reports))
 
 
+def shuffled_with_labels(survey: Survey, people: int) -> Shuffled:
+    """Return the (ε, δ) of one report in a batch, among this many with the same labels or fewer."""
+    return _shuffled(survey, "batch", _leading(people, LABEL_DIGITS))
+
+
 def crowds(survey: Survey, people: int) -> dict[int, str]:
     """Return the ε of one report among all, 90 % and half of these people, if they are honest."""
     sizes = (people, people * 9 // 10, people // 2)
@@ -438,6 +445,9 @@ def shuffle_sentences(period: Round, epsilon: str) -> Iterator[str]:
             f"most (ε {shuffle.epsilon}, δ {shuffle.delta}) instead of ε {epsilon} "
             f"{OBSERVERS[shuffle.among]}."
         )
+    for name, parts in groupby(period.labels or (), key=lambda part: part.name):
+        if limits := [_limit(part.value, part.shuffled) for part in parts if part.shuffled]:
+            yield f"By {name}, it reveals at most: {', '.join(limits)} with the same labels."
     if period.relayed and period.relayed.alone:
         yield (
             "Some of these reports came without a relay: they reveal up to "
@@ -450,18 +460,23 @@ def shuffle_sentences(period: Round, epsilon: str) -> Iterator[str]:
         )
 
 
+def _limit(value: str, shuffle: Shuffled) -> str:
+    people = quantity(shuffle.people, "person", "people")
+    return f"{value} ε {shuffle.epsilon} ({people})"
+
+
 def _shuffled(survey: Survey, among: Literal["batch", "round"], people: int) -> Shuffled:
     epsilon = survey_epsilon(survey, people, float(DELTA))
     return Shuffled(among=among, people=people, epsilon=_upward(epsilon), delta=DELTA)
 
 
-def _leading(reports: int) -> int:
-    """Round down to one significant digit: this saves computations, and ε is only overstated.
+def _leading(reports: int, digits: int = 1) -> int:
+    """Round down to a few significant digits: this saves computations, and ε is only overstated.
 
-    >>> _leading(123_456), _leading(99), _leading(10**9)
-    (100000, 90, 1000000)
+    >>> _leading(123_456), _leading(99), _leading(10**9), _leading(1_234, 2), _leading(7, 2)
+    (100000, 90, 1000000, 1200, 7)
     """
-    unit = int("1".ljust(len(str(reports)), "0"))
+    unit = int("1".ljust(len(str(reports)) - digits + 1, "0"))
     return min(reports // unit * unit, MAX_PEOPLE)
 
 

@@ -30,7 +30,7 @@ from deniable.server.results.answers import (
     smoothed,
     warning,
 )
-from deniable.server.results.breakdown import label_rounds, rows_by_label
+from deniable.server.results.breakdown import crowds_by_value, label_rounds, rows_by_label
 from deniable.server.results.document import (
     ByLabel,
     Change,
@@ -51,7 +51,7 @@ from deniable.server.results.document import (
 from deniable.server.results.estimate_cache import EstimateCache, Pool
 from deniable.server.results.periods import Division, divide, pools
 from deniable.server.results.round_details import crossed_rounds, distribution_rounds
-from deniable.server.results.sentences import notes, round_note, shuffled
+from deniable.server.results.sentences import notes, round_note, shuffled, shuffled_with_labels
 from deniable.server.store import (
     Annotation,
     Crowd,
@@ -376,6 +376,7 @@ class SurveyEstimates:
                 self._facts_of(pool),
                 pool.key,
                 before and before.key,
+                self._label_crowds(pool),
                 *self._max_rows.items(),
             )
             for pool, before in zip(made, earlier, strict=True)
@@ -437,10 +438,26 @@ class SurveyEstimates:
             cross=crossed or UNSET,
             forecasts=self._forecasts(facts, pool) or UNSET,
             change=change and _within(change, answers),
-            shuffled=shuffled(self.survey, facts) or UNSET,
+            shuffled=(hidden := shuffled(self.survey, facts)) or UNSET,
             vectors={answer.name: answer.whole for answer in answers if answer.whole} or UNSET,
-            labels=by_label or UNSET,
+            labels=self._with_crowds(by_label, pool) if hidden and by_label else by_label or UNSET,
         )
+
+    def _with_crowds(self, by_label: tuple[ByLabel, ...], pool: Pool) -> tuple[ByLabel, ...]:
+        """Add to each value what a shuffle hides of the reports with it."""
+        crowds, key = self._label_crowds(pool), self.published.label_key
+        smallest = crowds_by_value(self.survey, key, by_label, crowds)
+        return tuple(
+            msgspec.structs.replace(part, shuffled=shuffled_with_labels(self.survey, people))
+            if people
+            else part
+            for part, people in zip(by_label, smallest, strict=True)
+        )
+
+    def _label_crowds(self, pool: Pool) -> tuple[tuple[bytes, int], ...]:
+        """Return the smallest crowds of a pool's rounds by labels, which only few surveys have."""
+        crowds = (self._crowds or {}).get
+        return tuple(crowd for number in pool.rounds for crowd in crowds(number, Crowd()).by_labels)
 
     def _facts(self, number: int) -> RoundFacts:
         if number in self.facts:
@@ -614,9 +631,10 @@ def survey_results(
     number: int | None = None,
     selection: RoundSelection | None = None,
     cache: EstimateCache | None = None,
+    crowds: Mapping[int, Crowd] | None = None,
 ) -> Results:
     """Return the document with every round that has begun or has reports, or only `number`."""
-    estimates = SurveyEstimates(published, tallies, now, selection, cache=cache)
+    estimates = SurveyEstimates(published, tallies, now, selection, cache=cache, crowds=crowds)
     if number is None:
         return estimates.document()
     estimates.check_round(number)

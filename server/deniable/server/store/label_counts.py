@@ -19,17 +19,18 @@ little-endian.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from deniable.shared.survey.labels import KEPT_VALUES
+from deniable.shared.survey.labels import KEPT_VALUES, Label
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 LabelValue = tuple[int, bytes]  # the label's number, and the value as sent, without padding
-KEY_BYTES = 16
+KEY_BYTES, HASH_BYTES = 16, 8
 
 
 class LabelCounts(dict[LabelValue, "npt.NDArray[np.int64]"]):
@@ -42,6 +43,20 @@ class LabelCounts(dict[LabelValue, "npt.NDArray[np.int64]"]):
     def rank(self, value: LabelValue) -> bytes:
         assert len(self.key) == KEY_BYTES, "counts by label belong to a survey of a store"
         return blake2b(value[1], digest_size=8, key=self.key).digest()
+
+
+def label_hash(label: int, sent: bytes, key: bytes) -> bytes:
+    """Return the keyed hash of a label's number and its value as sent, with padding."""
+    return blake2b(bytes([label]) + sent, digest_size=HASH_BYTES, key=key).digest()
+
+
+def label_hashes(labels: Iterable[Label], report: bytes, key: bytes) -> bytes:
+    """Return the hashes of all labels of a report, one after the other."""
+    hashes, start = list[bytes](), 0
+    for number, label in enumerate(labels):
+        hashes.append(label_hash(number, report[start : start + label.size], key))
+        start += label.size
+    return b"".join(hashes)
 
 
 OTHER = b"\xff"  # "not given" among listed values; no value of an open set begins with it

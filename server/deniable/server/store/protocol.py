@@ -78,7 +78,7 @@ class Transaction(Protocol):
     def count_batches(
         self, sequence: int, number: int, counts: Mapping[tuple[bytes, bytes], int]
     ) -> None:
-        """Add numbers of reports of a round, by (relay's batch, hash of the reports' labels)."""
+        """Add numbers of reports of a round, by (relay's batch, hashes of the reports' labels)."""
 
     def add(self, sequence: int, tally: RoundTally) -> None:
         """Add counts, including those by label value, to the tally of a round."""

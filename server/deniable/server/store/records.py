@@ -227,6 +227,8 @@ class Crowd(NamedTuple):
     smallest: int = 0  # fewest accepted reports of one batch with the same labels; 0 if no batch
     reports: int = 0  # accepted reports that came in batches
     dropped: int = 0  # envelopes that relays dropped, because no batch would hide them
+    # the labels of reports, as a `label_hash` of each, and the fewest such reports of one batch
+    by_labels: tuple[tuple[bytes, int], ...] = ()
 
 
 class PublicPage(NamedTuple):

@@ -114,7 +114,7 @@ CREATE TABLE relay_batches (
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
     round BIGINT NOT NULL,          -- the round of the reports
     batch {bytes} NOT NULL,         -- random number that a relay gave the batch
-    labels {bytes} NOT NULL,        -- keyed hash of the labels that these reports share
+    labels {bytes} NOT NULL,        -- keyed hashes of the labels that these reports share
     reports BIGINT NOT NULL,        -- number of accepted reports of the batch with these labels
     dropped BIGINT NOT NULL,        -- number of envelopes that the relay dropped instead
     PRIMARY KEY (survey, round, batch, labels)
@@ -303,6 +303,11 @@ CROWDS = (
     "SELECT round, coalesce(min(reports) FILTER (WHERE reports > 0), 0), sum(reports), "
     "sum(dropped) FROM relay_batches WHERE survey = ? GROUP BY round"
 )
+MAX_LABEL_CROWDS = 50_000  # in all rounds; with more, only the smallest crowds of all are returned
+LABEL_CROWDS = (
+    "SELECT round, labels, min(reports) FROM relay_batches WHERE survey = ? AND reports > 0 "
+    f"AND length(labels) > 0 GROUP BY round, labels ORDER BY 1, 2 LIMIT {MAX_LABEL_CROWDS + 1}"
+)
 
 
 class SqlReader(ABC):
@@ -407,8 +412,14 @@ class SqlReader(ABC):
         return [Annotation(date.fromisoformat(day), words) for day, words in rows]
 
     def crowds(self, sequence: int) -> Mapping[int, Crowd]:
-        rows = self._rows(CROWDS, sequence, reports=True)
-        return {number: Crowd(*map(int, counts)) for number, *counts in rows}
+        rows, by_labels = self._rows(CROWDS, sequence, reports=True), dict[int, list[Any]]()
+        listed = self._rows(LABEL_CROWDS, sequence, reports=True)
+        for number, labels, fewest in listed if len(listed) <= MAX_LABEL_CROWDS else ():
+            by_labels.setdefault(number, []).append((bytes(labels), int(fewest)))
+        return {
+            number: Crowd(int(fewest), int(arrived), int(dropped), tuple(by_labels.get(number, ())))
+            for number, fewest, arrived, dropped in rows
+        }
 
     def public_page(self, path: str) -> PublicPage | None:
         rows = self._rows("SELECT content_type, body FROM public_pages WHERE path = ?", path)
