@@ -473,10 +473,14 @@ class MemoryStore(MemoryReader):
         expires: datetime,
         name: str = "",
         by: str = COMMAND,
+        *,
+        label: str = "",
+        limit: int = 0,
     ) -> None:
         digest = hashlib.sha256(token.encode()).hexdigest()
         identifier = digest[:12]
-        made = Token(identifier, role, now.astimezone(UTC), expires, name or identifier, None)
+        named = name or identifier
+        made = Token(identifier, role, now.astimezone(UTC), expires, named, None, label, limit)
         with self._changed() as contents:
             if made.name in {held.name for held in contents.held.values()}:
                 raise Refused(f"a token has the name {made.name!r}")

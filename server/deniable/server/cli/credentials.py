@@ -128,6 +128,19 @@ def token_arguments(parser: ArgumentParser) -> None:
     create.add_argument(
         "--name", default="", help="its name in lists and in the audit log (default: its id)"
     )
+    create.add_argument(
+        "--label",
+        default="",
+        metavar="NAME=VALUE",
+        help="for an app token: the class of installs that it stands for, such as channel=ci",
+    )
+    create.add_argument(
+        "--limit",
+        type=int,
+        default=0,
+        metavar="N",
+        help="for an app token: most reports of one survey in an hour (default: no limit)",
+    )
     listed = actions.add_parser("list", help="list the tokens with their ids")
     revoke = actions.add_parser("revoke", help="revoke a token immediately")
     revoke.add_argument("token", metavar="ID", help="the id that `list` shows, or its beginning")
@@ -142,16 +155,23 @@ def run_token(args: Namespace) -> int:
 
 
 def _create_token(args: Namespace) -> int:
-    from deniable.server.http.tokens import MAX_TOKEN_DAYS, check_name, check_role, new_token
+    from deniable.server.http.tokens import (
+        MAX_TOKEN_DAYS,
+        check_class,
+        check_name,
+        check_role,
+        new_token,
+    )
     from deniable.server.store import open_store
 
     role, name = check_role(args.role), check_name(args.name)
     if not 1 <= args.days <= MAX_TOKEN_DAYS:
         raise WrongUse(f"a token lasts 1 to {MAX_TOKEN_DAYS} days, got {args.days}")
+    check_class(role, args.label, args.limit)
     token, now = new_token(), datetime.now(UTC)
     expires = now + timedelta(days=args.days)
     with open_store(args.data) as store:
-        store.add_token(token, role, now, expires, name)
+        store.add_token(token, role, now, expires, name, label=args.label, limit=args.limit)
     made = {
         "token": token,
         "name": name,
@@ -182,7 +202,10 @@ def _token_line(token: Token) -> str:
     expired = " (expired)" if token.expires <= datetime.now(UTC) else ""
     used = f"last used {token.used}" if token.used else "never used"
     name = "" if token.name == token.id else f"  {token.name}"
-    return f"{token.id}  {token.role:8}  until {token.expires:%Y-%m-%d}{expired}, {used}{name}"
+    installs = f"  {token.label}" if token.label else ""
+    limit = f"  at most {token.limit:,} an hour" if token.limit else ""
+    until = f"until {token.expires:%Y-%m-%d}{expired}, {used}"
+    return f"{token.id}  {token.role:8}  {until}{name}{installs}{limit}"
 
 
 def _revoke_token(args: Namespace) -> int:

@@ -172,6 +172,7 @@ class IntakeFront(Front):
                 decisions = await self._decide(sent, parsed)
             else:
                 decisions = await self._decide_in_parts(sent)
+            self.intake.app_tokens.limit(sent.authorization, decisions)
             self._waiting += 1
             self._costly.cheap_waiting += cheap
             try:
@@ -281,6 +282,7 @@ class IntakeFront(Front):
 
     def _refresh_now(self) -> None:
         self.intake.catalogue.refresh()
+        self.intake.app_tokens.read_labels(self.intake.store)
         # Compress the list here, so that the first request does not have to.
         self.intake.catalogue.listing(compressed=True)
 

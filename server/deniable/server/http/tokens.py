@@ -2,7 +2,7 @@
 
 - operator: publishes and closes surveys, and may do everything that an analyst may
 - analyst: reads results and counters
-- app: sends many reports in one envelope, and nothing else
+- app: sends many reports in one envelope, and nothing else; it may stand for a class of installs
 
 An invitation is a token for one report of one survey. Devices send it in the same header. The store
 keeps invitations in a table of their own, which must not show when an invitation was used.
@@ -32,6 +32,8 @@ MAX_TOKEN_DAYS = 3_660
 SESSION_SECONDS = 12 * 3_600.0
 MAX_SESSIONS = 10_000
 MAX_NAME_CHARACTERS = 60
+MAX_CLASS = 100  # characters of a label's name and value
+MAX_HOURLY_REPORTS = 10**9
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}", re.ASCII)
 
 INVITATION_BYTES = 17
@@ -75,6 +77,17 @@ def check_name(name: str) -> str:
             f"{COMMAND!r} or {SERVER!r}, which the audit log uses for commands and for the server"
         )
     return name
+
+
+def check_class(role: str, label: str, limit: int) -> None:
+    """Refuse a label value or a limit that no app token can have."""
+    name, _, value = label.partition("=")
+    if (label or limit) and role != "app":
+        raise WrongUse("only a token with the role app has --label and --limit")
+    if label and not (name and value and label.isprintable() and len(label) <= MAX_CLASS):
+        raise WrongUse(f"--label must be like channel=ci, got {label!r}")
+    if not 0 <= limit <= MAX_HOURLY_REPORTS:
+        raise WrongUse(f"--limit must be 1 to {MAX_HOURLY_REPORTS:,} reports an hour, got {limit}")
 
 
 def grants(role: str | None, wanted: str) -> bool:

@@ -9,6 +9,10 @@ the operator has given this process:
     opened              admitted like any other envelope if its survey names the key that opened it,
                         and its mark is that of the survey and round
 
+An app token may stand for a class of installs, such as those from one shop: then its reports may
+name one value of one label, and no one else's reports may name a value of that label. A token may
+also have an hourly limit. So a leaked token forges only its own class, and only so many reports.
+
 A relay sends its batches in bodies that it signs. Each report counts in the crowd of its batch, and
 a statement about dropped envelopes is stored.
 """
@@ -24,14 +28,14 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from msgspec import Meta, Struct
 
-from deniable.server.http.messages import JSON, HttpError
+from deniable.server.http.messages import BUSY, JSON, HttpError
 from deniable.server.http.tokens import authorized
 from deniable.server.intake.admission import Refusal, admit
 from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import Limits
 from deniable.server.intake.status import Metrics, unreadable_surveys
 from deniable.server.intake.writer import Writer
-from deniable.server.store import NO_SURVEY, Store, Upload
+from deniable.server.store import NO_SURVEY, Store, StoreReader, Token, Upload
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.server.surveys.clock import Clock
 from deniable.shared.envelope import (
@@ -43,7 +47,7 @@ from deniable.shared.envelope import (
     parse_envelopes,
     parse_json_envelopes,
 )
-from deniable.shared.errors import EnvelopeCode, InvalidEnvelope, RequestCode
+from deniable.shared.errors import EnvelopeCode, InvalidEnvelope, RequestCode, quantity
 from deniable.shared.sealed_envelope import (
     BATCH_TYPE,
     SEALED_TYPE,
@@ -65,8 +69,12 @@ INSIDE_SEALED = 1  # limit on reports in a sealed envelope, whose number a relay
 TOO_LARGE = ("too-many", "too-long")  # codes of bodies refused with 413; all others get 400
 TOKEN_FRESH_SECONDS = 0.25
 MAX_FRESH_TOKENS = 1_000
+TOKEN_COUNTERS = 2**14
 MISSING_KEY_SECONDS = 60
 MANY = "too many reports of this survey came from addresses near this one; send it again later"
+OVER_LIMIT = "this app token has sent as many reports of this survey as it may in an hour"
+BODY_OVER_LIMIT = "this app token may send {} of one survey in an hour; send fewer in a body"
+OTHER_CLASS = "reports that name a value of the label {!r} need the app token of that value"
 DOUBTED = "the server's clock is not trusted; send the same body again later"
 REFUSED_AT_COMMIT: Mapping[str, str] = {  # the detail of each such outcome
     "late": "reports of this round are no longer accepted",
@@ -109,21 +117,54 @@ class Receipt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class AppTokens:
     """Cache of app tokens, by `Authorization` header, for a quarter of a second.
 
-    Frequent requests need no lookup each, and a revoked token is refused soon.
+    Frequent requests need no lookup each, and a revoked token is refused soon. The reports of each
+    token are counted in memory for an hour, and only to apply its limit.
     """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._until: dict[str, float] = {}
+        self._clock, self._limits = clock, Limits(0, clock, TOKEN_COUNTERS)
+        self._fresh: dict[str, tuple[Token, float]] = {}
+        self.bound_labels: frozenset[str] = frozenset()  # whose values need a token
 
-    def remember(self, authorization: str, asked: float) -> None:
-        if len(self._until) >= MAX_FRESH_TOKENS:
-            self._until.clear()
-        self._until[authorization] = asked + TOKEN_FRESH_SECONDS
+    def remember(self, authorization: str, token: Token, asked: float) -> None:
+        if len(self._fresh) >= MAX_FRESH_TOKENS:
+            self._fresh.clear()
+        self._fresh[authorization] = token, asked + TOKEN_FRESH_SECONDS
 
     def fresh_for(self, authorization: str) -> float:
         """Return the seconds until the entry expires; 0 or less if it has expired."""
-        return self._until.get(authorization, 0.0) - self._clock.seconds()
+        _, until = self._fresh.get(authorization, (None, 0.0))
+        return until - self._clock.seconds()
+
+    def find(self, authorization: str | None) -> Token | None:
+        """Return the token that was just looked up; None without a header."""
+        if authorization is None:
+            return None
+        if authorization not in self._fresh:  # others have displaced it
+            raise HttpError(503, BUSY)
+        return self._fresh[authorization][0]
+
+    def read_labels(self, store: StoreReader) -> None:
+        """Read which labels the app tokens are bound to."""
+        now = self._clock.now()
+        names = {token.class_of_installs[0] for token in store.tokens() if token.expires > now}
+        self.bound_labels = frozenset(names - {""})
+
+    def limit(self, authorization: str | None, decisions: Sequence[Decision]) -> None:
+        """Count a body's admitted reports, or refuse the body if its token has sent too many."""
+        token = self.find(authorization)
+        if token is None or not token.limit:
+            return
+        totals = Counter[str]()
+        for decision in decisions:
+            if isinstance(decision, Upload):
+                totals[decision.survey.id] += decision.count
+        for survey, reports in totals.items():
+            if reports > token.limit:
+                most = quantity(token.limit, "report")
+                raise HttpError(413, BODY_OVER_LIMIT.format(most), "too-many")
+            if seconds := self._limits.wait(token.id.encode(), survey, reports, token.limit):
+                raise HttpError(429, OVER_LIMIT, "rate-limited", seconds)
 
 
 @dataclass(frozen=True)
@@ -165,7 +206,7 @@ def check_app_token(intake: Intake, authorization: str) -> None:
             403,
             f"send reports with an app token or without a token; this token's role is {token.role}",
         )
-    intake.app_tokens.remember(authorization, asked)
+    intake.app_tokens.remember(authorization, token, asked)
 
 
 def parse(intake: Intake, sent: Sent) -> Sequence[Parsed]:
@@ -216,6 +257,7 @@ def decide(intake: Intake, sent: Sent, envelopes: Sequence[Parsed]) -> list[Deci
             decision = admit(envelope, intake.catalogue, now, most, invitation=invitation)
         if isinstance(decision, Upload):
             _limit(intake.limits, sent, decision)
+            decision = _other_class(intake.app_tokens, sent, decision) or decision
         decisions.append(decision)
     return decisions
 
@@ -282,6 +324,21 @@ def _open(intake: Intake, sealed: SealedEnvelope, now: datetime) -> Decision:
         if sealed.mark in marks_of(published.id, published.survey, now):
             raise HttpError(503, MISSING_KEY, retry_after=MISSING_KEY_SECONDS)
     return Refusal(None, 1, "bad-payload", UNREADABLE)
+
+
+def _other_class(tokens: AppTokens, sent: Sent, upload: Upload) -> Refusal | None:
+    """Refuse reports that name a value of a bound label without the token of that value."""
+    survey, token, start = upload.survey.survey, tokens.find(sent.authorization), 0
+    for label in survey.labels if tokens.bound_labels else ():
+        if label.name in tokens.bound_labels and not label.is_drawn:
+            bound, value = token.class_of_installs if token else ("", "")
+            allowed = {label.encode(None), label.encode(value if bound == label.name else None)}
+            starts = range(start, len(upload.payload), survey.report_size)
+            if any(upload.payload[at : at + label.size] not in allowed for at in starts):
+                detail = OTHER_CLASS.format(label.name)
+                return Refusal(upload.survey, upload.count, "bad-payload", detail)
+        start += label.size
+    return None
 
 
 def _limit(limits: Limits | None, sent: Sent, upload: Upload) -> None:

@@ -69,6 +69,8 @@ class ListedToken(Struct, frozen=True, kw_only=True):
     name: str
     role: str
     created: date
+    label: str  # the class of installs of an app token, such as channel=ci; may be empty
+    limit: int  # most reports of one survey in an hour; 0 if there is no limit
     used: date | None  # last day of use
     expires: date
     expired: bool
@@ -252,6 +254,8 @@ def operating_state(here: Parts) -> Operating:
                 id=token.id,
                 name=token.name,
                 role=token.role,
+                label=token.label,
+                limit=token.limit,
                 created=token.created.date(),
                 used=token.used,
                 expires=token.expires.date(),

@@ -292,6 +292,9 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
         expires: datetime,
         name: str = "",
         by: str = COMMAND,
+        *,
+        label: str = "",
+        limit: int = 0,
     ) -> None:
         """Store a token; raise Refused if another token has its name."""
 

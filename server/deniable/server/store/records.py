@@ -285,6 +285,14 @@ class Token:
     expires: datetime
     name: str  # the same as `id` if the operator gave none
     used: date | None  # last day of use
+    label: str = ""  # the label value that its reports may name, such as channel=ci; or empty
+    limit: int = 0  # most reports of one survey in an hour; 0 if there is no limit
+
+    @property
+    def class_of_installs(self) -> tuple[str, str]:
+        """Name and value of the label that its reports may name; both empty if there is none."""
+        name, _, value = self.label.partition("=")
+        return name, value
 
 
 class AuditEntry(NamedTuple):

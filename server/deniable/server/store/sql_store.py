@@ -131,7 +131,9 @@ CREATE TABLE tokens (
     created BIGINT NOT NULL,        -- in seconds since 1970
     expires BIGINT NOT NULL,        -- in seconds since 1970; the token is invalid from then on
     name TEXT NOT NULL UNIQUE,      -- name in the audit log; the first digits of the hash if none
-    used TEXT NOT NULL              -- last day of use, such as 2026-12-01; empty if never used
+    used TEXT NOT NULL,             -- last day of use, such as 2026-12-01; empty if never used
+    label TEXT NOT NULL,            -- label value that its reports may name: channel=ci; or empty
+    reports BIGINT NOT NULL         -- most reports of one survey in an hour; 0: no limit
 );
 CREATE TABLE invitations (
     survey INTEGER NOT NULL REFERENCES surveys (sequence),  -- the survey's sequence
@@ -181,7 +183,7 @@ IS_SEALED = "SELECT 1 FROM tallies WHERE survey = ? AND round = ? AND sealed LIM
 SURVEY = "sequence, id, document, signature, key, closed, label_key, epochs"
 ENTRY = "number, event, survey, key, head"
 SHARE = "path, survey, actor, created, expires, division, round, language, linked"
-TOKEN = "hash, role, created, expires, name, used"  # noqa: S105 # columns
+TOKEN = "hash, role, created, expires, name, used, label, reports"  # noqa: S105 # columns
 AUDIT = "day, actor, action, subject"
 PATIENCE_SECONDS = 10
 
@@ -700,11 +702,14 @@ class SqlStore(SqlReader):
         expires: datetime,
         name: str = "",
         by: str = COMMAND,
+        *,
+        label: str = "",
+        limit: int = 0,
     ) -> None:
         digest = _token_hash(token)
         name = name or digest[:ID_DIGITS]
-        statement = f"INSERT INTO tokens ({TOKEN}) VALUES (?, ?, ?, ?, ?, '')"
-        row = (digest, role, int(now.timestamp()), int(expires.timestamp()), name)
+        statement = f"INSERT INTO tokens ({TOKEN}) VALUES (?, ?, ?, ?, ?, '', ?, ?)"
+        row = (digest, role, int(now.timestamp()), int(expires.timestamp()), name, label, limit)
         with self._writing("save a token") as connection:
             if connection.execute(f"{statement} ON CONFLICT DO NOTHING", row).rowcount < 1:
                 raise Refused(f"a token has the name {name!r}; revoke it, or choose another name")
@@ -795,9 +800,12 @@ def _record(connection: Connection, actor: str, action: str, subject: str) -> No
     connection.execute(statement, row)
 
 
-def _token(digest: str, role: str, created: int, expires: int, name: str, used: str) -> Token:
+def _token(  # the columns of TOKEN
+    digest: str, role: str, created: int, expires: int, name: str, used: str, label: str, limit: int
+) -> Token:
     last = date.fromisoformat(used) if used else None
-    return Token(digest[:ID_DIGITS], role, _moment(created), _moment(expires), name, last)
+    moments = _moment(created), _moment(expires)
+    return Token(digest[:ID_DIGITS], role, *moments, name, last, label, limit)
 
 
 def _token_hash(token: str) -> str:
