@@ -252,6 +252,50 @@ def test_reports_leave_within_send_within_and_a_person_s_surveys_at_different_mo
     assert len({e.survey for e in due}) == 1
 
 
+class Statements:
+    """Transaction that counts the updates of the outbox."""
+
+    def __init__(self, db: Any) -> None:
+        self._db, self.updates = db, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._db, name)
+
+    def execute(self, statement: str, values: Any = ()) -> Any:
+        self.updates += statement.startswith("UPDATE outbox")
+        return self._db.execute(statement, values)
+
+
+@pytest.mark.parametrize(("within", "updates"), [(100.0, 3), (0.0, 0)])
+def test_a_backlog_gets_new_moments_in_few_statements(
+    server: Counting,
+    backend: Callable[..., Client],
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    within: float,
+    updates: int,
+) -> None:
+    """One statement for each report made a backlog of 100,000 wait for minutes."""
+    publish(server, "one")
+    client = backend(send_within=100.0)
+    answer_all(client, 25, "one")
+    client._uploader.stop(PATIENCE)
+    monkeypatch.setattr(outbox, "MAX_DUES", 10)
+    clock.now += timedelta(days=1)
+    query = "SELECT number, due FROM outbox ORDER BY number"
+    with client._state.transaction() as db:
+        before, counted = db.execute(query).fetchall(), Statements(db)
+        outbox.reschedule(counted, server.url, clock.now, within, 0)
+        after = db.execute(query).fetchall()
+    assert counted.updates == updates
+    if not within:
+        assert after == before
+        return
+    moments = [due - clock.now.timestamp() for _, due in after]
+    assert len(set(moments)) == 25
+    assert all(0 <= moment <= within for moment in moments)
+
+
 @pytest.mark.parametrize("limit", ["envelopes", "bytes"])
 def test_a_body_keeps_to_the_limits(
     server: Counting, backend: Callable[..., Client], monkeypatch: pytest.MonkeyPatch, limit: str

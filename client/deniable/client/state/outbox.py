@@ -27,6 +27,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from deniable.client.state import Transaction
@@ -41,6 +42,7 @@ MAX_WAITING = 500  # limit per person, so that no one's reports displace those o
 MAX_WAITING_IN_ALL = 100_000
 MAX_NUMBER = 2**63 - 1
 MAX_PART = 500  # envelopes in one statement
+MAX_DUES = 100  # moments in one statement, which compares each envelope with half of them
 COUNT_EVERY = 1_024  # envelopes, on average: counting all of them is slow
 MAX_HISTORY = 1_000  # entries per person
 MAX_SYMBOL_CHARACTERS = 200
@@ -378,6 +380,8 @@ def seconds_until_due(db: Transaction, server: str, now: datetime) -> float | No
 
 def reschedule(db: Transaction, server: str, now: datetime, within: float, up_to: int) -> None:
     """Give due envelopes above a number new random moments, because many are due after a pause."""
+    if not within:
+        return  # all of them would be due now, as they are
     sendable, values = _sendable(db, server)
     late = {"late": now.timestamp() - db.normal_delay, "up_to": up_to}
     due = db.execute(
@@ -385,7 +389,7 @@ def reschedule(db: Transaction, server: str, now: datetime, within: float, up_to
         f" {db.reserving}",
         values | late,
     ).fetchall()
-    _write_dues(db, ((number, random_moment(now, within)) for (number,) in due))
+    _write_dues(db, [(number, random_moment(now, within)) for (number,) in due])
 
 
 # Batches: envelopes of one survey and round, and so of different people
@@ -418,7 +422,7 @@ def reserve(
     for part, holders in _parts(batch):
         query = f"UPDATE outbox SET tries = tries + 1, earliest = ? WHERE number IN ({holders})"  # noqa: S608
         db.execute(query, (until, *(envelope.number for envelope in part)))
-    _write_dues(db, ((e.number, _due_after_try(e, now)) for e in batch if _is_last_try(e)))
+    _write_dues(db, [(e.number, _due_after_try(e, now)) for e in batch if _is_last_try(e)])
 
 
 def release(db: Transaction, batch: Sequence[QueuedEnvelope], tried: bool) -> None:
@@ -427,7 +431,7 @@ def release(db: Transaction, batch: Sequence[QueuedEnvelope], tried: bool) -> No
         query = f"UPDATE outbox SET tries = tries - ?, earliest = 0 WHERE number IN ({holders})"  # noqa: S608
         db.execute(query, (int(not tried), *(envelope.number for envelope in part)))
     if not tried:
-        _write_dues(db, ((e.number, e.due) for e in batch if _is_last_try(e)))
+        _write_dues(db, [(e.number, e.due) for e in batch if _is_last_try(e)])
 
 
 def finish_batch(
@@ -482,9 +486,13 @@ def _due_after_try(envelope: QueuedEnvelope, now: datetime) -> float:
     return now.timestamp() + uniform(DAY_SECONDS, 1.5 * DAY_SECONDS)
 
 
-def _write_dues(db: Transaction, dues: Iterable[tuple[int, float]]) -> None:
-    for number, due in dues:
-        db.execute("UPDATE outbox SET due = ? WHERE number = ?", (due, number))
+def _write_dues(db: Transaction, dues: Sequence[tuple[int, float]]) -> None:
+    """Write many moments with each statement: a database may be far away."""
+    for start in range(0, len(dues), MAX_DUES):
+        part = dues[start : start + MAX_DUES]
+        cases, holders = "WHEN ? THEN ? " * len(part), ", ".join("?" * len(part))
+        query = f"UPDATE outbox SET due = CASE number {cases}END WHERE number IN ({holders})"  # noqa: S608 - placeholders
+        db.execute(query, [*chain.from_iterable(part), *(number for number, _ in part)])
 
 
 # The history
