@@ -13,9 +13,9 @@ from deniable.server.pages import charts
 from deniable.server.pages.question_view import MAX_TABLE_ROWS, reason_for_no_estimate
 from deniable.server.results.display import Figures, effect_figures, known_figures
 from deniable.server.results.display import figures as figures_of
-from deniable.server.results.document import About, ByLabel, Crossed, Row
+from deniable.server.results.document import About, ByLabel, Crossed, Median, Row
 from deniable.server.results.round_details import TIMES
-from deniable.server.results.sentences import effect_sentences
+from deniable.server.results.sentences import disagreements, effect_sentences, median_name
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
@@ -132,17 +132,26 @@ def _answer_names(question: Question) -> Sequence[str]:
 
 
 def label_views(
-    survey: Survey, about: Mapping[str, About], parts: Sequence[ByLabel]
+    survey: Survey,
+    about: Mapping[str, About],
+    parts: Sequence[ByLabel],
+    medians: Sequence[Median] = (),
 ) -> Iterator[LabelView]:
-    """Yield a table for each label and each question; a row is one value and one option."""
+    """Yield a table for each label and each question; a row is one value and one option.
+
+    The medians over the values come first.
+    """
     for name, question in product(dict.fromkeys(part.name for part in parts), survey.questions):
         members = [part for part in parts if part.name == name]
         options = question.display.options or question.labels
         called = dict(zip(question.labels, options, strict=True)) if len(options) > 1 else {}
+        own = [one for one in medians if (one.by, one.question) == (name, question.name)]
+        listed = [(median_name(median), median.rows) for median in own]
+        listed += [(part.value, part.questions[question.name]) for part in members]
         rows = [
-            msgspec.structs.replace(row, label=_row_name(part, row.label, called))
-            for part in members
-            for row in part.questions[question.name]
+            msgspec.structs.replace(row, label=_row_name(value, row.label, called))
+            for value, group in listed
+            for row in group
             if row.estimate is not None
         ]
         every = (row for part in members for row in part.questions[question.name])
@@ -152,6 +161,7 @@ def label_views(
         names = {row.label for row in known}
         differences = _differences(question, members, called, names)
         are_arms = survey.arms is not None and survey.arms.name == name
+        differ = [words for median in own for words in disagreements(median, called)]
         sentences = effect_sentences(members, question.name, about[question.name], called)
         drawn = [*differences.values()][: charts.MAX_MARKS]
         yield LabelView(
@@ -161,7 +171,7 @@ def label_views(
             against=members[0].value,
             differences=differences,
             sentences=[*sentences] if are_arms else [],
-            notes=[*dict.fromkeys(part.note for part in effects if part.note), *hidden],
+            notes=[*dict.fromkeys(part.note for part in effects if part.note), *hidden, *differ],
             chart=charts.chart(drawn, (0.0, 0.0)) if are_arms else None,
             are_arms=are_arms,
         )
@@ -176,12 +186,12 @@ def _differences(
         for part in parts
         if part.effects
         for effect in part.effects.questions.get(question.name, ())
-        if (name := _row_name(part, effect.label, called)) in names
+        if (name := _row_name(part.value, effect.label, called)) in names
     ]
     rows = effect_figures(effects, question.statistic, question.unit)
     return {row.label: row for row in rows}
 
 
-def _row_name(part: ByLabel, label: str, called: Mapping[str, str]) -> str:
+def _row_name(value: str, label: str, called: Mapping[str, str]) -> str:
     """Return a value, and the option's display name if there are several."""
-    return TIMES.join((part.value, called.get(label, label))) if called else part.value
+    return TIMES.join((value, called.get(label, label))) if called else value

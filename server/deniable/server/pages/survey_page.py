@@ -132,7 +132,8 @@ class SurveyPage(PageContext):
     def by_label(self) -> Sequence[LabelView]:
         parts = (self.period.labels or ()) if self.period else ()
         about = self.estimates.header.about
-        return list(label_views(self.survey, about, parts)) if parts else []
+        medians = (self.period.medians or ()) if self.period else ()
+        return list(label_views(self.survey, about, parts, medians)) if parts else []
 
     @property
     def empty_labels(self) -> Sequence[str]:

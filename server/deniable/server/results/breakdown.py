@@ -5,6 +5,11 @@ applies to all but the most common values. The choice depends only on the number
 on their noise, so the intervals of a value are those of a survey with its reports alone. The joint
 intervals hold for all values of a label and all options of a question together.
 
+The median over the values of a label is next to the estimate from all reports. A forger who can
+only name fewer than half of the values, because app tokens are bound to them, cannot move it out of
+the range of the honest groups. It has no weights, because forgers can make their groups larger. So
+only listed values count, because forgers could invent values of an open set.
+
 Each value is compared with the first one of its label; no one is in both groups. Devices draw arms
 with equal probability, so two arms with too different numbers of reports show that an arm changes
 who reports. Then a difference would be biased, and is withheld.
@@ -15,16 +20,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, product
 
 import numpy as np
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace as with_fields
 
 from deniable.server.estimation.share_limits import anytime_rates
 from deniable.server.estimation.shares import clopper_pearson
 from deniable.server.estimation.statements import Array, Reading, disjoint, joint_confidence
 from deniable.server.results.answers import question_rounds
-from deniable.server.results.document import ByLabel, Effect, Effects, QuestionResult
+from deniable.server.results.display import figures
+from deniable.server.results.document import (
+    ByLabel,
+    Effect,
+    Effects,
+    Median,
+    QuestionResult,
+    Row,
+)
 from deniable.server.results.estimate_cache import Counts, EstimateCache
 from deniable.server.store import OTHER, RoundTally
 from deniable.server.store.label_counts import HASH_BYTES, label_hash
@@ -36,6 +50,7 @@ MAX_VALUES = 200  # shown values of an open set, in one round
 MAX_ROWS_BY_LABEL = 50_000  # in one round
 TYPICAL_VALUES = 20  # assumed size of an open set when a response is planned
 OTHER_NAME = "other"
+FEWEST_GROUPS = 3  # with a median: of two, no one can say which is forged
 ARMS_ERROR = 0.001  # probability of ever withholding the differences of a sound experiment
 
 
@@ -174,6 +189,73 @@ def _answers(
     for values, members in groupby(zip(slices, counts, strict=True), lambda pair: pair[0].values):
         group = [made for _, made in members]
         yield from question_rounds(cache, survey, question, group, None, FEWEST, values)
+
+
+# Medians over the values of a label
+
+
+def medians(survey: Survey, parts: Sequence[ByLabel]) -> Iterator[Median]:
+    """Yield the medians of a round or period with these results by label."""
+    for label, question in product(survey.labels, survey.questions):
+        groups = {
+            part.value: rows
+            for part in parts if part.name == label.name
+            for rows in [part.questions[question.name]] if rows[0].estimate is not None
+        }  # fmt: skip
+        if label.values and question.labels and len(groups) >= FEWEST_GROUPS:
+            rows = tuple(_median(question, label.name, groups))
+            yield Median(by=label.name, question=question.name, groups=len(groups), rows=rows)
+
+
+def _median(question: Question, label: str, groups: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+    """Yield the median row of each option, from a row of each group.
+
+    Each end of an interval is the median of the groups' ends. If their number is even, it is the
+    outer one of the two middle values.
+    """
+    middles = (len(groups) - 1) // 2, len(groups) // 2
+    for rows in zip(*groups.values(), strict=True):
+        columns = np.array([[r.estimate, r.consistent, r.low_all, r.high_all] for r in rows])
+        below, above = np.sort(columns, axis=0)[[*middles]].tolist()
+        estimate, consistent = (
+            (one + other) / 2 for one, other in zip(below[:2], above, strict=False)
+        )
+        ends, reports = (below[2], above[3]), sum(row.reports for row in rows)
+        median = Row(
+            rows[0].label, estimate, None, None, None, None, *ends, None, reports, consistent, None
+        )
+        if columns[:, 2].max() > columns[:, 3].min():
+            distances = np.maximum(columns[:, 2] - estimate, estimate - columns[:, 3])
+            note = _disagreement(question, label, median, [*groups], rows, int(distances.argmax()))
+            median = with_fields(median, note=note)
+        yield median
+
+
+def _disagreement(
+    question: Question,
+    label: str,
+    median: Row,
+    values: Sequence[str],
+    rows: Sequence[Row],
+    farthest: int,
+) -> str:
+    """Return the note about the group that is farthest from the median."""
+    shown = [
+        figures(row, question.statistic, question.unit, joint=True)
+        for row in (rows[farthest], median)
+    ]
+    made, middle = (one for one in shown if one)
+    reports = np.array([row.reports for row in rows])
+    totals = np.array([row.estimate for row in rows], np.float64) * reports
+    together = totals.sum() / reports.sum()
+    without = (totals.sum() - totals[farthest]) / (reports.sum() - reports[farthest])
+    value = values[farthest]
+    return (
+        f"the groups by {label} differ by more than chance explains: {value} has {made.interval}, "
+        f"the median is {middle.whole}; without {value}, the others together have "
+        f"{made.text(without)}{made.unit} instead of {made.text(together)}{made.unit}. Either "
+        "these people differ, or reports are forged"
+    )
 
 
 # Differences between the values of a label

@@ -217,6 +217,22 @@ class ByLabel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shuffled: Shuffled | UnsetType = UNSET  # in the batch with the fewest such reports
 
 
+class Median(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Median of a question's estimates over the values of a label, which forgers move less easily.
+
+    If fewer than half of these groups contain forged reports, each estimate lies between those of
+    two honest groups. If the honest groups also have the same true value, `low_all` to `high_all`
+    contains it, jointly for all options. Without forgery, it contains the median of the groups'
+    true values. A row has a `note` if the groups differ by more than chance explains: if all had
+    the same true value, the probability of any note would be at most 5 %.
+    """
+
+    by: str  # the label
+    question: str
+    groups: Count  # values with an estimate, at least three
+    rows: tuple[Row, ...]  # the other intervals and `standard_error` are null
+
+
 class Relayed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Crowds in which relays hid the sealed reports of a round."""
 
@@ -301,6 +317,7 @@ class Round(RoundFacts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     shuffled: tuple[Shuffled, ...] | UnsetType = UNSET  # only if reports are sealed for a relay
     vectors: dict[str, WholeVector] | UnsetType = UNSET  # only for vectors with an estimate
     labels: tuple[ByLabel, ...] | UnsetType = UNSET  # only if the survey declares labels
+    medians: tuple[Median, ...] | UnsetType = UNSET  # only by labels with listed values
 
 
 class Period(Round, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -38,9 +38,11 @@ from deniable.server.results.document import (
 )
 from deniable.server.results.round_details import TIMES
 from deniable.server.results.sentences import (
+    disagreements,
     effect_sentences,
     empty_labels,
     forecast_sentence,
+    median_name,
     shuffle_sentences,
     smoothed,
 )
@@ -202,6 +204,9 @@ def _records(results: Results, period: Round, source: Record, smooth: Smooth) ->
                 facts |= {"against": part.effects.against, "reports": part.reports}
                 effects = part.effects.questions.get(name, ())
                 yield from _row_records(results, period, facts, effects, [name])
+    for median in period.medians or ():
+        facts = by_question[median.question] | {"by": median.by, "value": median_name(median)}
+        yield from _row_records(results, period, facts, median.rows, [median.question])
     if period.rows_left_out:
         listed = (f"{count:,} of {name}" for name, count in period.rows_left_out.items())
         words = f"rows with the lowest estimates left out: {', '.join(listed)}"
@@ -360,7 +365,14 @@ def _round_lines(results: Results, period: Round) -> Iterator[str]:
         for name, part_rows in part.questions.items():
             title = f"{name}, {part.name} {part.value}"
             rows += _table(title, part_rows, results.about[name], "--csv", joint=True)
+    for median in period.medians or ():
+        title = f"{median.question}, {median.by} {median_name(median)}"
+        about = results.about[median.question]
+        rows += _table(title, median.rows, about, "--csv", joint=True)
     yield from _aligned(HEADINGS, rows)
+    for median in period.medians or ():
+        for sentence in disagreements(median):
+            yield from _wrapped(f"{median.question}: {sentence}.")
     for sentence in _effect_lines(results, period):
         yield from _wrapped(sentence)
     for name, distribution in (period.distributions or {}).items():

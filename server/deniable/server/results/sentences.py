@@ -25,6 +25,7 @@ from deniable.server.results.document import (
     About,
     ByLabel,
     Forecast,
+    Median,
     Round,
     RoundFacts,
     Shuffled,
@@ -38,6 +39,7 @@ from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
 
 MAX_NAMED = 3  # largest number of options that a headline names as possible leaders
+MAX_DISAGREEMENTS = 3  # sentences about groups that differ
 PEOPLE_DIGITS = 2  # significant digits of an expected number of people
 NOTES = f"""
 Results describe the people who reported, not those who did not.
@@ -225,6 +227,20 @@ def effect_sentences(
             others = rest if clear else f"any of {len(rows):,} options"
             values = f"{part.value} and {part.effects.against}"
             yield f"No clear difference between {values} in {others}."
+
+
+def median_name(median: Median) -> str:
+    return f"median of {median.groups}"
+
+
+def disagreements(median: Median, called: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Yield the notes of a median's first options, and the number of other options with one."""
+    noted = [row for row in median.rows if row.note]
+    for row in noted[:MAX_DISAGREEMENTS]:
+        label = (called or {}).get(row.label, row.label)
+        yield f"{label}: {row.note}" if len(median.rows) > 1 else str(row.note)
+    if (more := len(noted) - MAX_DISAGREEMENTS) > 0:
+        yield f"the groups also differ in {quantity(more, 'other option')}"
 
 
 def empty_labels(names: Sequence[str], period: Round, minimum: int) -> Iterator[str]:

@@ -30,7 +30,12 @@ from deniable.server.results.answers import (
     smoothed,
     warning,
 )
-from deniable.server.results.breakdown import crowds_by_value, label_rounds, rows_by_label
+from deniable.server.results.breakdown import (
+    crowds_by_value,
+    label_rounds,
+    medians,
+    rows_by_label,
+)
 from deniable.server.results.document import (
     ByLabel,
     Change,
@@ -441,6 +446,7 @@ class SurveyEstimates:
             shuffled=(hidden := shuffled(self.survey, facts)) or UNSET,
             vectors={answer.name: answer.whole for answer in answers if answer.whole} or UNSET,
             labels=self._with_crowds(by_label, pool) if hidden and by_label else by_label or UNSET,
+            medians=(by_label and tuple(medians(self.survey, by_label))) or UNSET,
         )
 
     def _with_crowds(self, by_label: tuple[ByLabel, ...], pool: Pool) -> tuple[ByLabel, ...]:
@@ -663,6 +669,7 @@ def _rows(period: Round) -> float:
     for part in period.labels or ():
         rows += sum(map(len, part.questions.values()))
         rows += sum(map(len, part.effects.questions.values())) if part.effects else 0
+    rows += sum(len(median.rows) for median in period.medians or ())
     points = sum(len(curve.points) for curve in (period.distributions or {}).values())
     return ROWS_PER_ROW * (rows + points) if rows <= MAX_CACHED_ROUND_ROWS else math.inf
 
