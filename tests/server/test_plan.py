@@ -13,11 +13,13 @@ from deniable.server.planning import forecast
 from deniable.server.planning.planned_question import read
 from deniable.server.shuffling.amplification import report_epsilon
 from deniable.shared.cli.command import main
+from deniable.server.results.advice import describe
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest, KRandomizedResponse, mechanisms
 from deniable.shared.survey.document import LOOKS
 from deniable.shared.survey.questions import question_document
 from tests.command import run
+from tests.server.surveys import choice, survey
 
 KEYS = [
     *("mechanism", "payload_bytes", "n_variance", "margin", "confidence", "share", "joint"),
@@ -273,6 +275,30 @@ def test_a_plan_states_what_a_hundredth_of_forged_reports_can_do(options: int) -
     most = min(1, 0.01 * (1 - lie) / (keep - lie))
     assert min(1, shift) <= found["shift_by_forgery"] == pytest.approx(most)
     assert options < 20 or shift > 0.25
+
+
+def test_a_plan_points_out_forgery_that_is_far_beyond_the_margin() -> None:
+    """A thousand times as many people have a margin some thirty times as small."""
+    asked = "plan --kind choice --options 20 --epsilon 1 --looks once --people"
+    assert "times the margin of error" not in run(*asked.split(), "1000").stdout
+    found = planned(asked.removeprefix("plan ") + " 1000000")
+    ratio = found["shift_by_forgery"] / found["margin"]
+    assert ratio > 5
+    words = run(*asked.split(), "1000000").stdout
+    assert f"The shift is {ratio:.0f} times the margin of error." in words
+
+
+def test_a_plan_and_a_check_state_what_the_short_report_costs() -> None:
+    """No sentence where the default has the least variance, or no shorter report than the best."""
+    words = (
+        "projective-geometry needs 2 bytes for each report instead of the 128 of subset-selection, "
+        "and has 0.3 % more variance."
+    )
+    asked = "plan --kind choice --epsilon 1 --people 1000 --options"
+    assert words in run(*asked.split(), "1024").stdout
+    assert words in "\n".join(describe(survey(choice(1024, None))))
+    assert "instead of the" not in run(*asked.split(), "20", "--epsilon", "5").stdout
+    assert "instead of the" not in "\n".join(describe(survey(choice(1024, "unary"))))
 
 
 def test_a_plan_states_what_forged_reports_of_one_label_value_can_do() -> None:

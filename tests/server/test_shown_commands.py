@@ -179,7 +179,8 @@ def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> Non
     The first line about the doctor also runs while a server uses the folder.
     """
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
-    (serve,) = blocks("DEPLOYING.md", "Limits on forged reports")
+    serve, tokens = blocks("DEPLOYING.md", "Limits on forged reports")
+    shell(f"set -e\n{tokens.replace('DIR', 'data')}", tmp_path)
     (register,) = blocks("DEPLOYING.md", "The register")
     (doctor,) = blocks("DEPLOYING.md", "Damaged files")
     while_serving, repair = doctor.replace("/var/lib/deniable", "data").splitlines()

@@ -86,7 +86,7 @@ from deniable.shared.privacy.families.number_table import RANGE, NumberTable
 from deniable.shared.privacy.families.support import SupportDesign
 from deniable.shared.privacy.families.vector_design import VectorDesign
 from deniable.shared.privacy.mechanism import FamilyTable, Mechanism
-from deniable.shared.privacy.mechanisms import KRandomizedResponse, OptimalTable
+from deniable.shared.privacy.mechanisms import MORE_VARIANCE, KRandomizedResponse, OptimalTable
 from deniable.shared.survey.document import LOOKS, PERIODS
 from deniable.shared.survey.kinds.base import Over, Question, ShareQuestion
 from deniable.shared.survey.participation import MAX_EPSILON_PER_SURVEY
@@ -114,6 +114,7 @@ FINE = 2**20  # steps
 MAX_SHUFFLED_PEOPLE = 10**9  # with more people, ε₀ is even larger
 MAX_PEOPLE_SEARCHED = 10**13
 FORGED_SHARE = 0.01
+FAR = 5.0  # margins of error: forged reports that move a result farther are pointed out
 EVENLY = {
     "mean": "if answers are spread evenly",
     "coordinate": "if all directions are equally common",
@@ -256,8 +257,8 @@ def _shifts(question: Question, values: int) -> dict[str, float]:
     """Return what forged reports can change, and what they can if all name one value of a label."""
     of_value = FORGED_SHARE / (FORGED_SHARE + (1 - FORGED_SHARE) / values)
     return {
-        "shift_by_forgery": _shift(question, FORGED_SHARE),
-        "shift_of_value_by_forgery": _shift(question, of_value),
+        "shift_by_forgery": shift_by_forgery(question),
+        "shift_of_value_by_forgery": shift_by_forgery(question, of_value),
     }
 
 
@@ -333,7 +334,12 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
     )
     shifts = [forecast["shift_by_forgery"], forecast["shift_of_value_by_forgery"]]
     forged = _forged(*map(margin, shifts if forecast["values"] > 1 else shifts[:1]))
+    if shifts[0] >= FAR * forecast["margin"]:
+        forged += f" The shift is {shifts[0] / forecast['margin']:.0f} times the margin of error."
     lines = [deniably, shown, asked_openly, forged, _counted(forecast["over"])]
+    rows = [forecast, *forecast["alternatives"]]
+    facts = [(row["mechanism"], row["payload_bytes"], row["n_variance"]) for row in rows]
+    lines += filter(None, [choice_sentence(*facts)])
     if "told_apart" in forecast:
         pair = forecast["told_apart"]
         lines.insert(1, told_apart_sentence(people, forecast["epsilon"], pair))
@@ -347,7 +353,20 @@ def sentences(forecast: Forecast, margin: Callable[[float], str]) -> list[str]:
     return lines
 
 
-def _shift(question: Question, forged: float) -> float:
+def choice_sentence(chosen: tuple[str, int, float], *others: tuple[str, int, float]) -> str:
+    """State what a shorter report costs, given each mechanism's name, bytes and variance."""
+    name, size, variance = chosen
+    least, longer, best = min(others, key=lambda row: row[2], default=chosen)
+    if longer <= size or not best < variance <= MORE_VARIANCE * best:
+        return ""
+    return (
+        f"{name} needs {quantity(size, 'byte')} for each report instead of the {longer:,} of "
+        f"{least}, and has {100 * (variance / best - 1):.1f} % more variance."
+    )
+
+
+def shift_by_forgery(question: Question, forged: float = FORGED_SHARE) -> float:
+    """Return how far this share of forged reports can move a result, in the question's unit."""
     return min(1.0, forged * question.mechanism.leverage) * question.span
 
 

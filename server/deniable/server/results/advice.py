@@ -9,10 +9,17 @@ from typing import Any
 
 from deniable.server.estimation.statements import final_reading
 from deniable.server.planning.display_gate import at_worst, reports_needed
-from deniable.server.planning.forecast import WIDER, Expected
+from deniable.server.planning.forecast import (
+    FAR,
+    WIDER,
+    Expected,
+    choice_sentence,
+    shift_by_forgery,
+)
 from deniable.server.results.display import STYLES
 from deniable.shared.errors import quantity
 from deniable.shared.privacy.epsilon import BILLION, decimal_text, odds_factor
+from deniable.shared.privacy.mechanism import Mechanism
 from deniable.shared.privacy.mechanisms import mechanisms
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -143,6 +150,8 @@ def describe(survey: Survey) -> list[str]:
             f"  {question.name:{width}}  {expected}  "
             f"({question.mechanism.name}, ε {question.epsilon}{_shown_from(survey, question)})"
         )
+        if choice := _choice(question):
+            lines.append(f"  {'':{width}}  {choice}")
         if watched := _until_final(survey, question).values():
             early = " / ".join(_text(question, margin) for margin in watched)
             lines.append(f"  {'':{width}}  {early}  until the round is final")
@@ -216,8 +225,13 @@ def _about_question(survey: Survey, question: Question) -> Iterator[str]:
             f"ε {epsilon} is less than the {survey.round_epsilon} that each round costs, whichever "
             "question is drawn; a larger ε here has no extra cost"
         )
-    if mechanism.leverage > HIGH_LEVERAGE:
-        yield f"{mechanism.forgery()}; {_less_leverage(question)}"
+    shift, people = shift_by_forgery(question), CROWDS[-1]
+    ratio = shift / _margin(survey, question, people)
+    if mechanism.leverage > HIGH_LEVERAGE or ratio >= FAR:
+        yield (
+            f"{mechanism.forgery()}: if 1 % of {people:,} are forged, they can move a result by "
+            f"{_text(question, shift)}, {ratio:.1f} times its margin; {_less_leverage(question)}"
+        )
     if _margin(survey, question, CROWDS[1]) > WIDE * question.span:
         yield (
             f"even {CROWDS[1]:,} people give only {_plus_minus(survey, question, CROWDS[1])}; "
@@ -270,15 +284,26 @@ def _untranslated(survey: Survey) -> list[str]:
 def _less_leverage(question: Question) -> str:
     """Recommend the mechanism of the same kind and size with the least leverage."""
     chosen = question.mechanism
-    candidates = [
-        mechanism(question.epsilon, chosen.size)
-        for mechanism in mechanisms(question.mechanism_kind).values()
-        if chosen.size in mechanism.sizes and not mechanism.given
-    ]
-    least = min([chosen, *candidates], key=lambda mechanism: mechanism.leverage)
+    least = min([chosen, *_candidates(question)], key=lambda mechanism: mechanism.leverage)
     if least.leverage < chosen.leverage:
         return f'mechanism = "{least.name}" reduces it to {least.leverage:.1f}, a larger ε further'
     return "a larger ε reduces it"
+
+
+def _candidates(question: Question) -> list[Mechanism]:
+    """Return all mechanisms of the same kind and size, unless an author wrote their tables."""
+    size = question.mechanism.size
+    return [
+        mechanism(question.epsilon, size)
+        for mechanism in mechanisms(question.mechanism_kind).values()
+        if size in mechanism.sizes and not mechanism.given
+    ]
+
+
+def _choice(question: Question) -> str:
+    """State what the short report of the question's mechanism costs, if it costs anything."""
+    listed = [question.mechanism, *_candidates(question)]
+    return choice_sentence(*((one.name, one.payload_size, one.n_variance()) for one in listed))
 
 
 def _margin(survey: Survey, question: Question, people: int) -> float:
