@@ -35,6 +35,7 @@ const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 class Tab {
   requests = [];
+  sentHeaders = []; // of all requests, with those that the browser adds
   console = [];
   listeners = new Set();
   replace = new Map();
@@ -45,6 +46,7 @@ class Tab {
       const bytes = postDataEntries.map(({ bytes }) => bytes ?? "").join("");
       this.requests.push({ id: params.requestId, method: verb, url, headers, bytes, postData });
     }
+    if (method === "Network.requestWillBeSentExtraInfo") this.sentHeaders.push(...Object.keys(params.headers).map((name) => name.toLowerCase()));
     if (method === "Runtime.consoleAPICalled") this.console.push(JSON.stringify(params.args));
     if (method === "Runtime.exceptionThrown") this.console.push(params.exceptionDetails.exception?.description ?? params.exceptionDetails.text);
     if (method === "Log.entryAdded" && params.entry.source !== "network") this.console.push(params.entry.text);
@@ -56,6 +58,7 @@ class Tab {
   async answer({ requestId, request: { url } }) {
     const [, change] = [...this.replace].find(([part]) => url.includes(part)) ?? [];
     if (!change) return this.tell("Fetch.continueRequest", { requestId });
+    if (change === UNREACHABLE) return this.tell("Fetch.failRequest", { requestId, errorReason: "InternetDisconnected" });
     const body = Buffer.from(change(await (await fetch(url)).text())).toString("base64");
     const type = url.endsWith(".js") ? "text/javascript" : "application/json";
     const responseHeaders = [{ name: "Content-Type", value: type }, { name: "Access-Control-Allow-Origin", value: "*" }];
@@ -113,6 +116,7 @@ class Tab {
   close = () => send("Target.closeTarget", { targetId: this.target });
 }
 
+const UNREACHABLE = () => "";
 const READY = "!!document.querySelector('#ask form, #ask .note, #ask .result')";
 const RESULT = "!!document.querySelector('#ask .result, #ask .note')";
 
@@ -152,7 +156,31 @@ const DRAW = `(() => {
   return { terms, sent: document.querySelector("#ask .sent")?.textContent, text: document.querySelector("#ask .result")?.innerText };
 })()`;
 
+/** Records what the page does until it starts to send: each access to storage, each draw, hash, timer and request. */
+const OPERATIONS = `(() => {
+  const done = globalThis.operations = [];
+  const short = (text) => String(text).replace(/[0-9a-f]{32,}/g, "HEX");
+  const size = (value) => value?.byteLength ?? JSON.stringify(value).replace(/:[0-9.]+/g, ":N").length;
+  const record = (object, name, shown) => {
+    const was = object[name];
+    object[name] = function (...given) {
+      if (!done.some(([, key]) => key === "ask-HEX-0")) done.push([name, ...shown(...given).map(short)]);
+      return was.apply(this, given);
+    };
+  };
+  for (const name of ["put", "add"]) record(IDBObjectStore.prototype, name, (value, key) => [key, size(value)]);
+  for (const name of ["get", "delete"]) record(IDBObjectStore.prototype, name, (key) => [key]);
+  for (const name of ["getAll", "getAllKeys"]) record(IDBObjectStore.prototype, name, (range) => [range.lower]);
+  for (const name of ["digest", "sign", "verify"]) record(SubtleCrypto.prototype, name, (...given) => [size(given.at(-1))]);
+  record(SubtleCrypto.prototype, "importKey", (form, key) => [form, size(key)]);
+  record(Crypto.prototype, "getRandomValues", (view) => [view.byteLength]);
+  for (const name of ["open", "databases"]) record(IDBFactory.prototype, name, () => []);
+  record(globalThis, "setTimeout", () => []);
+  record(globalThis, "fetch", (address) => [address]);
+})()`;
+
 const bytesOf = ({ bytes }) => Buffer.from(bytes, "base64").toString("hex");
+const CODE = "Deniable-Invitation";
 const seenUrls = (tab) => tab.requests.map(({ url }) => url);
 const seen = (tab) => tab.requests.map(({ method, url }) => [method, url]);
 const page = (name) => `${asked.server}/ask/${name}`;
@@ -192,11 +220,12 @@ const SCENES = {
   async people() {
     const people = [];
     for (let n = 0; n < asked.people; n++) {
-      const answer = n < asked.people / 2 ? 1 : 0, tab = await opened();
+      const answer = n < asked.people / 2 ? 1 : 0, tab = await opened(OPERATIONS);
       await tab.goto(page(asked.pages.bit));
       await tab.respond(answer);
+      const operations = await tab.evaluate("operations");
       const drawn = await tab.evaluate(DRAW), kept = await tab.evaluate(KEPT);
-      people.push({ answer, drawn, kept, requests: seen(tab), posts: tab.posts.map(bytesOf), console: tab.console });
+      people.push({ answer, drawn, kept, requests: seen(tab), posts: tab.posts.map(bytesOf), console: tab.console, operations, sentHeaders: tab.sentHeaders });
       await tab.close();
     }
     return people;
@@ -213,6 +242,29 @@ const SCENES = {
     return { one: await one.evaluate(DRAW), post: one.posts.map(bytesOf), weekly: await weekly.text() };
   },
 
+  /** Versions of a survey: each browser picks one, and keeps it over a reload. Then two tabs of one browser race. */
+  async versions() {
+    const people = [], arm = "document.querySelector('#ask form strong').innerText";
+    for (let n = 0; n < 8; n++) {
+      const tab = await opened();
+      await tab.goto(page(asked.pages.versions));
+      const shown = [await tab.evaluate(arm)];
+      await tab.tell("Page.reload");
+      await pause(200);
+      await tab.until(READY);
+      shown.push(await tab.evaluate(arm));
+      await tab.respond(n % 2);
+      people.push({ shown, post: tab.posts.map(bytesOf), text: await tab.text(), state: await tab.evaluate("history.state?.key ?? null") });
+      await tab.close();
+    }
+    const place = await context(), [one, two] = [await open(place), await open(place)];
+    for (const tab of [one, two]) await tab.goto(page(asked.pages.versions));
+    await one.respond(1);
+    await two.press(1);
+    await two.until("document.body.innerText.includes('already answered')");
+    return { people, posts: [one, two].map((tab) => tab.posts.length) };
+  },
+
   /** By invitation: codes that are good, spent, unknown, damaged, and none; then a reload before the answer. */
   async invitations() {
     const seen = {}, codes = asked.codes;
@@ -224,7 +276,7 @@ const SCENES = {
       const asks = await tab.evaluate("!!document.querySelector('#ask form')");
       if (asks) await tab.respond(1);
       if (asks) await tab.until("!document.body.innerText.includes('being sent')");
-      const sent = tab.posts.map(({ headers }) => headers.Authorization ?? "");
+      const sent = tab.posts.map(({ headers }) => headers[CODE] ?? "");
       seen[name] = { text: await tab.text(), sent, urls: seenUrls(tab), kept: asks ? await tab.evaluate(KEPT) : null };
     }
     const tab = await opened();
@@ -237,7 +289,7 @@ const SCENES = {
     const open = await opened();
     await open.goto(`${page(asked.pages.bit)}#${codes[2]}`);
     await open.respond(1);
-    return { ...seen, reloaded: tab.posts.length, open: open.posts.map(({ headers }) => headers.Authorization ?? "") };
+    return { ...seen, reloaded: tab.posts.length, open: open.posts.map(({ headers }) => headers[CODE] ?? "") };
   },
 
   /** A wrong code, then another link in the same browser. */
@@ -249,7 +301,7 @@ const SCENES = {
     const right = await open(place);
     await right.goto(`${page(asked.pages.invited)}#${asked.codes[3]}`);
     await right.until("document.body.innerText.includes('has arrived')");
-    const sentBy = [wrong, right].map((one) => one.posts.map(({ headers }) => headers.Authorization));
+    const sentBy = [wrong, right].map((one) => one.posts.map(({ headers }) => headers[CODE]));
     const seen = { bodies: [wrong, right].flatMap((one) => one.posts.map(bytesOf)), sentBy, kept: await right.evaluate(KEPT) };
     await right.tell("Page.reload");
     await pause(300);
@@ -442,9 +494,10 @@ const SCENES = {
 
   /** Every kind of question that a page can ask. */
   async kinds() {
-    const tab = await opened();
+    const place = await context(), tab = await open(place);
     await tab.goto(page(asked.pages.kinds));
     const found = await looked(tab, "form");
+    const filledIn = await tab.evaluate("[...document.querySelectorAll('#ask form, #ask input, #ask select')].filter((field) => field.autocomplete !== 'off').length");
     await tab.evaluate(`(() => {
       for (const [name, value] of Object.entries(${JSON.stringify(asked.answers)})) document.querySelector("form").elements.namedItem(name).value = value;
       document.querySelector("#ask .send").click();
@@ -453,7 +506,10 @@ const SCENES = {
     found.push(...await looked(tab, "result"));
     const text = await tab.text();
     await tab.evaluate("document.querySelectorAll('nav button')[1].click()");
-    return { found, text, german: await tab.text(), lang: await tab.evaluate("document.documentElement.lang"), posts: tab.posts.map(bytesOf), console: tab.console };
+    const more = await open(place);
+    await more.goto(page(asked.pages.bit));
+    const budget = { text: await more.respond(1), posts: more.posts.length };
+    return { found, filledIn, budget, text, german: await tab.text(), lang: await tab.evaluate("document.documentElement.lang"), posts: tab.posts.map(bytesOf), console: tab.console };
   },
 
   /** Each shows one sentence and sends nothing. */
@@ -483,6 +539,7 @@ const SCENES = {
       signature: (text) => text.replace(/"signature":"../, '"signature":"00'),
       document: (text) => text.replace("opens", "closes"),
       nothing: () => "<html>",
+      unreachable: UNREACHABLE,
     })) {
       const tab = await opened();
       await tab.tell("Fetch.enable", { patterns: [{ urlPattern: "*/ask/*.json" }] });
@@ -509,14 +566,14 @@ const SCENES = {
   /** The same files on another host, and in an element of another page. */
   async elsewhere() {
     const seen = {};
-    for (const [name, url] of Object.entries(asked.elsewhere)) { // one of them with a code
+    for (const [name, url] of Object.entries(asked.elsewhere)) { // two of them with a code
       const tab = await opened();
       await tab.goto(url);
-      if (name !== "invited") {
+      if (name !== "app") {
         await tab.respond(1);
         await tab.until("document.body.innerText.includes('has arrived')");
       }
-      seen[name] = { text: await tab.text(), requests: tab.requests.map(({ method, url }) => [method, url]), console: tab.console };
+      seen[name] = { text: await tab.text(), requests: tab.requests.map(({ method, url }) => [method, url]), codes: tab.posts.map(({ headers }) => headers[CODE] ?? ""), console: tab.console };
     }
     return seen;
   },

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 import requests
 
+from deniable.server.pages.respondent.hosted_page import export_page
 from deniable.server.store import open_store
 from deniable.server.surveys.catalogue import Catalogue
 from deniable.shared.cli.command import main
@@ -31,7 +32,7 @@ from tests.eventually import PATIENCE, eventually
 from tests.node import NODE
 from tests.npm import npm_packages
 from tests.plausible import assert_plausible
-from tests.survey_texts import ALWAYS, bit, choice, number, question, survey_text
+from tests.survey_texts import ALWAYS, bit, choice, label, number, question, survey_text
 
 BROWSER = pytest.mark.skipif(
     CHROMIUM is None, reason=f"no browser on PATH; install one of {', '.join(NAMES)}"
@@ -57,10 +58,12 @@ SCENES = (
     "people", "again", "expired", "doubleClick", "twoTabs", "offline", "left",
     "leftEarly", "withdrawn",
     "full", "keyboard", "kinds", "others",
-    "invitations", "corrected", "languages",
+    "versions", "invitations", "corrected", "languages",
     "refusals", "scripts", "elsewhere",
 )  # fmt: skip
 PEOPLE = 6
+VERSIONS = ["a short week", "a long week"]
+HOST = "https://host.example"
 
 
 def publish(data: Path, name: str, questions: str, **more: object) -> str:
@@ -94,6 +97,7 @@ def play(url: str, scenes: Sequence[str], profile: Path, **more: object) -> Mapp
             "invited": "invited",
             "languages": "words",
             "reset": "reset",
+            "versions": "versions",
         },
         "answers": ANSWERS,
     }
@@ -144,7 +148,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     published = {name: publish(data, name, late()) for name in ("late", "left", "done")}
     publish(data, "reset", question("reset", "bit", "1"))
     publish(data, "kinds", KINDS, title="Of every kind")
-    publish(data, "app", bit(over="any"), round="month")
+    app = publish(data, "app", bit(over="any"), round="month")
+    publish(data, "versions", label("version", arms=VERSIONS) + late())
     publish(data, "one", bit() + late(), ask=1)
     weeks = {"opens": date(2026, 11, 2), "closes": date(2027, 1, 31)}
     publish(data, "weekly", late("0.5"), round="week", **weeks)
@@ -152,11 +157,15 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     published["invited"] = publish(data, "invited", late(), invitation=True)
     words = {"languages": ["en", "fr", "de"], "title": WORDS}
     publish(data, "words", question("late", "bit", title=WORDS), **words)
-    invited = asked_json("invite", "invited", "--count", "4", "--data", str(data))
+    address = ("--page", f"{HOST}/invited.html")
+    invited = asked_json("invite", "invited", "--count", "5", *address, "--data", str(data))
+    assert all(link.startswith(f"{HOST}/invited.html#") for link in invited["links"])
     with running_server(data) as server, host(site) as hosted:
         eventually(lambda: requests.get(f"{server.url}/ask/late", timeout=5).status_code == 200)
         with open_store(data) as store:
-            survey = Catalogue(store).find("late")
+            catalogue = Catalogue(store)
+            survey, unanswerable = catalogue.find("late"), catalogue.find(app)
+        only_in_app = export_page(unanswerable, server.url, site)
         file, to = str(folder / "late.toml"), str(site)
         exported = asked_json("ask", file, "--data", str(data), "--export", to)
         page = Path(exported["page"])
@@ -165,8 +174,13 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
         (site / "embedded.html").write_text(embedded(server.url, survey.id, survey.key), "utf-8")
         elsewhere = {"exported": f"{hosted}/{page.name}", "embedded": f"{hosted}/embedded.html"}
         by_code = embedded(server.url, published["invited"], survey.key)
-        (site / "invited.html").write_text(by_code, "utf-8")
-        elsewhere["invited"] = f"{hosted}/invited.html#{codes[2]}"
+        (site / "by-code.html").write_text(by_code, "utf-8")
+        copied = asked_json(
+            "ask", str(folder / "invited.toml"), "--data", str(data), "--export", to
+        )
+        elsewhere["invited"] = f"{hosted}/by-code.html#{codes[2]}"
+        elsewhere["invited-copy"] = f"{hosted}/{Path(copied['page']).name}#{codes[4]}"
+        elsewhere["app"] = f"{hosted}/{only_in_app.name}"
         scenes = play(server.url, SCENES, folder / "profile", elsewhere=elsewhere, codes=codes)
         broken = {name: seen["error"] for name, seen in scenes.items() if "error" in seen}
         assert broken == {}
@@ -220,6 +234,23 @@ def test_traffic_is_the_same_for_every_answer(played: Played) -> None:
     assert len({len(post) for person in people for post in person["posts"]}) == 1
     for person in people:
         assert all(url.startswith(f"{played.url}/") for _, url in person["requests"])
+
+
+@BROWSER
+def test_a_page_does_the_same_for_every_answer(played: Played) -> None:
+    """Storage, draws, hashes, timers and requests, in order and with sizes, until it sends.
+
+    So the time until then cannot depend on the answer, except through the processor's caches.
+    """
+    people = played.scenes["people"]
+    assert len({json.dumps(person["operations"]) for person in people}) == 1
+    names = [name for name, *_ in people[0]["operations"]]
+    assert {*names} == {"get", "getAllKeys", "put", "add", "digest", "sign", "importKey", "verify",
+        "getRandomValues", "setTimeout", "fetch", "open"}  # fmt: skip
+    assert people[0]["operations"][-1][:2] == ["put", "ask-HEX-0"]
+    for person in people:
+        assert not {"referer", "cookie"} & {*person["sentHeaders"]}
+        assert "user-agent" in person["sentHeaders"]
 
 
 @BROWSER
@@ -324,6 +355,7 @@ def test_every_kind_of_question_is_asked_and_its_draw_shown(played: Played) -> N
     kinds = played.scenes["kinds"]
     assert len(kinds["posts"]) == 1
     assert kinds["console"] == []
+    assert kinds["filledIn"] == 0, "the browser fills in and remembers no field"
     assert kinds["text"].count("You said ") == len(ANSWERS)
     assert kinds["text"].count("This was sent: ") == len(ANSWERS)
     assert kinds["text"].count("Your device drew ") == len(ANSWERS) - 1
@@ -369,12 +401,12 @@ def test_an_invitation_counts_once_and_is_sent_only_with_the_report(played: Play
         assert "this link has no valid code. Nothing was sent." in seen[name]["text"]
         assert seen[name]["sent"] == []
     (sent,) = seen["good"]["sent"]
-    code = sent.removeprefix("Bearer ")
+    code = sent
     assert len(code) == 26
     assert not any(code in url for url in seen["good"]["urls"])
     assert code not in json.dumps(seen["good"]["kept"])
     assert (seen["reloaded"], seen["open"]) == (1, [""])
-    assert played.counted["invited"] == 3
+    assert played.counted["invited"] == 5
 
 
 @BROWSER
@@ -384,12 +416,11 @@ def test_a_wrong_code_does_not_use_up_the_only_answer(played: Played) -> None:
     first, second = seen["bodies"]
     assert first == second
     (wrong,), (right,) = seen["sentBy"]
-    assert wrong == f"Bearer {'b' * 26}"
-    code = right.removeprefix("Bearer ")
+    assert wrong == "b" * 26
     records = seen["kept"]["records"]
     assert len([name for name in records if name.startswith("charge-")]) == 1
     assert not [name for name in records if name.startswith(("report-", "spare-"))]
-    assert code not in json.dumps(seen["kept"])
+    assert right not in json.dumps(seen["kept"])
     assert seen["posts"] == 1, "a reload sends nothing more"
 
 
@@ -472,6 +503,8 @@ REFUSALS = {
     "Control). Nothing was sent.",
     "signature": "This link is damaged, or the survey cannot be verified. Nothing was sent.",
     "document": "This link is damaged, or the survey cannot be verified. Nothing was sent.",
+    "unreachable": "The survey could not be loaded. Check the connection, then load this page "
+    "again.",
     "nothing": "This link is damaged, or the survey cannot be verified. Nothing was sent.",
 }
 
@@ -493,25 +526,49 @@ def test_a_page_without_its_own_script_asks_nothing(played: Played) -> None:
 
 @BROWSER
 def test_other_hosts_and_other_pages_can_ask(played: Played) -> None:
-    """An exported copy reaches the server, and three lines embed the page in another page."""
+    """An exported copy reaches the server, and three lines embed the page in another page.
+
+    An invitation works there, too: its code goes to the survey's server only, in a header.
+    """
     for name, (files, posted) in {
         "exported": (played.hosted, played.url),
         "embedded": (played.url, played.url),
+        "invited": (played.url, played.url),
+        "invited-copy": (played.hosted, played.url),
     }.items():
         seen = played.scenes["elsewhere"][name]
         assert seen["console"] == []
         addresses = [url for _, url in seen["requests"]]
-        assert f"{files}/{'ask/' * (name == 'embedded')}ask.js" in addresses
+        assert f"{files}/{'ask/' * (files == played.url)}ask.js" in addresses
         assert ["POST", f"{posted}/v1/envelopes"] in seen["requests"]
         assert all(url.startswith((played.url, played.hosted)) for url in addresses)
+        (code,) = seen["codes"]
+        assert len(code) == (26 if name.startswith("invited") else 0)
+        assert not code or not any(code in url for url in addresses)
+    app = played.scenes["elsewhere"]["app"]
+    assert "can be answered only in an app, not on a page. Nothing was sent." in app["text"]
+    assert "POST" not in [method for method, _ in app["requests"]]
 
 
 @BROWSER
-def test_an_invitation_works_only_on_the_page_of_its_own_server(played: Played) -> None:
-    """Browsers send no code to another origin, so the page says so before anything is charged."""
-    seen = played.scenes["elsewhere"]["invited"]
-    assert "only on the page of its own server. Nothing was sent." in seen["text"]
-    assert "POST" not in [method for method, _ in seen["requests"]]
+def test_the_version_that_a_page_shows_is_the_one_that_its_report_names(played: Played) -> None:
+    """It survives a reload. A second tab that shows another version sends no report."""
+    seen = played.scenes["versions"]
+    for person in seen["people"]:
+        first, reloaded = person["shown"]
+        assert first == reloaded
+        (post,) = person["post"]
+        assert VERSIONS[int(post[-4:-2], 16)] == first
+        assert f"the survey, the round, version ({first})" in person["text"]
+        assert person["state"] is None
+    assert seen["posts"] == [1, 0]
+
+
+@BROWSER
+def test_a_browser_that_has_revealed_enough_answers_nothing_more(played: Played) -> None:
+    budget = played.scenes["kinds"]["budget"]
+    assert "as much as it may in this quarter (ε 8). Nothing was sent." in budget["text"]
+    assert budget["posts"] == 0
 
 
 @BROWSER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -11,28 +12,33 @@ import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from deniable.server.http.messages import INVITATION_HEADER
 from deniable.server.process.addresses import running_server
 from deniable.server.surveys.link_surveys import TEMPLATES
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from tests.bench.costs import table
+from tests.client.certificates import certificate
 from tests.command import DENIABLE
 from tests.documents import commands
+from tests.end_to_end.browser import CHROMIUM, FLAGS
+from tests.end_to_end.test_ask import play, reports
 from tests.end_to_end.test_documents import ALL
 from tests.eventually import PATIENCE, eventually
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 SYSTEMD = shutil.which("systemd-analyze")
 ONLY_HTTP = "pid {0}/pid; error_log stderr; events {{}} http {{ access_log off; {1} }}"
+SERVER, PHONE_ADDRESS = (
+    "198.51.100.1",
+    "198.51.100.2",
+)  # of the second network; for documentation only
 EXPOSED = 4.0  # a score from which a unit exposes much of the machine
 
 
@@ -63,8 +69,8 @@ def test_the_unit_is_valid_and_isolates_the_server(section: str, tmp_path: Path)
 @pytest.mark.parametrize("section", ["A proxy", "A proxy for the dashboard", "A relay"])
 def test_nginx_accepts_the_configuration(section: str, tmp_path: Path) -> None:
     (shown,) = blocks(section, "nginx")
-    certificate = self_signed(tmp_path)
-    shown = re.sub(r"/etc/letsencrypt/\S+/(fullchain|privkey)\.pem", str(certificate), shown)
+    served = certificate(tmp_path)
+    shown = re.sub(r"/etc/letsencrypt/\S+/(fullchain|privkey)\.pem", str(served), shown)
     file = tmp_path / "nginx.conf"
     file.write_text(ONLY_HTTP.format(tmp_path, shown))
     command = [NGINX or "", "-t", "-p", str(tmp_path), "-c", str(file)]
@@ -85,7 +91,7 @@ def test_people_answer_a_link_through_the_proxy_with_tls(tmp_path: Path) -> None
     text = TEMPLATES["yes-no"].toml(datetime.now(UTC).date())
     extra = 'round = "once"\ninvitation = true'
     (tmp_path / words[1]).write_text(text.replace('round = "once"', extra))
-    certificate, port = self_signed(tmp_path), free_port()
+    served, port = certificate(tmp_path), free_port()
     command = [*DENIABLE, *words[:-1], f"https://localhost:{port}"]
     more = ["--port", "0", "--dashboard-port", "0", "--json"]
     with subprocess.Popen(
@@ -98,27 +104,117 @@ def test_people_answer_a_link_through_the_proxy_with_tls(tmp_path: Path) -> None
             assert asked["reaches"] == "machine"
             running = running_server(tmp_path / "data")
             assert running is not None
-            with proxy(tmp_path, certificate, port, running.local):
-                answer_by_link(tmp_path, certificate, port, asked["id"])
+            with proxy(tmp_path, served, f"listen 127.0.0.1:{port} ssl", running.local):
+                answer_by_link(tmp_path, served, port, asked["id"])
         finally:
             server.terminate()
 
 
-def answer_by_link(folder: Path, certificate: Path, port: int, survey: str) -> None:
+PHONE = """\
+#!/bin/sh
+# Run a browser in the network of the phone, where it trusts the private authority.
+exec ip netns exec {network} sh -c '
+mount -t tmpfs policies /etc/chromium
+mkdir -p /etc/chromium/policies/managed
+cp {policy} /etc/chromium/policies/managed
+exec {browser} "$@"' phone "$@"
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(
+    None in (NGINX, CHROMIUM, shutil.which("ip")) or os.geteuid() != 0,
+    reason="needs nginx, Chromium, and root with `ip`, to make a second network",
+)
+def test_a_phone_on_another_network_answers_with_tls_and_not_without(tmp_path: Path) -> None:
+    """The browser is in a network of its own, and trusts a private authority for one name."""
+    (line,) = commands(blocks("Ask by link from other machines", "sh")[0])
+    words = shlex.split(line.replace("/var/lib/deniable", "data"))
+    (tmp_path / words[1]).write_text(TEMPLATES["yes-no"].toml(datetime.now(UTC).date()))
+    authority = certificate(tmp_path, "authority", is_authority=True)
+    served = certificate(tmp_path, "ask.example.org", issuer=authority)
+    command = [*DENIABLE, *words, "--port", "0", "--dashboard-port", "0", "--json"]
+    with (
+        second_network() as network,
+        subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server,
+    ):
+        try:
+            assert server.stdout is not None
+            asked = json.loads(server.stdout.readline())
+            assert (asked["link"], asked["reaches"]) == (
+                "https://ask.example.org/ask/our-team", "everyone",
+            )  # fmt: skip
+            running = running_server(tmp_path / "data")
+            assert running is not None
+            listen = f"listen {SERVER}:443 ssl; listen {SERVER}:80"
+            with proxy(tmp_path, served, listen, running.local, "ask.example.org"):
+                phone = phone_browser(tmp_path, network, authority)
+                links = {"exported": asked["link"], "app": f"http://{SERVER}/ask/our-team"}
+                flags = [*FLAGS, f"--host-resolver-rules=MAP ask.example.org {SERVER}"]
+                flags.append(f"--user-data-dir={tmp_path / 'profile'}")
+                seen = play(
+                    "", ["elsewhere"], tmp_path, browser=phone, flags=flags, elsewhere=links
+                )
+        finally:
+            server.terminate()
+    assert "error" not in seen["elsewhere"], seen["elsewhere"]
+    answered, plain = seen["elsewhere"]["exported"], seen["elsewhere"]["app"]
+    assert "Your report has arrived." in answered["text"]
+    assert [url for method, url in answered["requests"] if method == "POST"] == [
+        "https://ask.example.org/v1/envelopes"
+    ]
+    assert "This browser lacks cryptography that this page needs" in plain["text"]
+    assert reports(tmp_path / "data", asked["id"]) == 1
+
+
+@contextmanager
+def second_network() -> Iterator[str]:
+    """Make a network that reaches this machine only by one address, and remove it."""
+    used = subprocess.run(["ip", "-brief", "address"], capture_output=True, text=True, check=True)
+    assert SERVER.rpartition(".")[0] not in used.stdout, "another network has these addresses"
+    name = f"phone{os.getpid()}"
+    near, far = f"near{os.getpid()}", f"far{os.getpid()}"
+    ip(f"netns add {name}")
+    try:
+        ip(f"link add {near} type veth peer name {far} netns {name}")
+        ip(f"address add {SERVER}/30 dev {near}")
+        ip(f"link set {near} up")
+        ip(f"-n {name} address add {PHONE_ADDRESS}/30 dev {far}")
+        ip(f"-n {name} link set {far} up")
+        yield name
+    finally:
+        ip(f"netns delete {name}")
+
+
+def ip(arguments: str) -> None:
+    subprocess.run(["ip", *arguments.split()], check=True)
+
+
+def phone_browser(folder: Path, network: str, authority: Path) -> str:
+    """Return the path of a browser in a network, with a policy that trusts an authority."""
+    encoded = authority.read_text().partition("CERTIFICATE-----")[2].partition("-----END")[0]
+    policy, file = folder / "trust.json", folder / "phone"
+    policy.write_text(json.dumps({"CACertificates": ["".join(encoded.split())]}))
+    file.write_text(PHONE.format(network=network, policy=policy, browser=CHROMIUM))
+    file.chmod(0o755)
+    return str(file)
+
+
+def answer_by_link(folder: Path, served: Path, port: int, survey: str) -> None:
     """List the surveys, and send a report with a code, twice, and another with the same code."""
     done = subprocess.run(
         [*DENIABLE, "invite", "our-team", "--count", "1", "--data", "data"],
         cwd=folder, capture_output=True, text=True, check=True,
     )  # fmt: skip
     code = done.stdout.strip().partition("#")[2]
-    trusted = ssl.create_default_context(cafile=str(certificate))
+    trusted = ssl.create_default_context(cafile=str(served))
     connection = HTTPSConnection("localhost", port, context=trusted, timeout=PATIENCE)
     connection.request("GET", "/v1/surveys")
     assert [one["id"] for one in json.load(connection.getresponse())["surveys"]] == [survey]
     outcomes = []
     for identifier in (b"1" * 16, b"1" * 16, b"2" * 16):
         body = Envelope(survey, 0, identifier, 1, b"\1").pack()
-        headers = {"Content-Type": CONTENT_TYPE, "Authorization": f"Bearer {code}"}
+        headers = {"Content-Type": CONTENT_TYPE, INVITATION_HEADER: code}
         connection.request("POST", "/v1/envelopes", body, headers)
         receipt = json.load(connection.getresponse())
         refused = [one["code"] for one in receipt["refused"]]
@@ -128,13 +224,16 @@ def answer_by_link(folder: Path, certificate: Path, port: int, survey: str) -> N
 
 
 @contextmanager
-def proxy(folder: Path, certificate: Path, port: int, target: str) -> Iterator[None]:
-    """Run nginx with the configuration of "A proxy" at a free port."""
+def proxy(
+    folder: Path, served: Path, listen: str, target: str, name: str = "localhost"
+) -> Iterator[None]:
+    """Run nginx with the configuration of "A proxy" at another address."""
     (shown,) = blocks("A proxy", "nginx")
-    shown = re.sub(r"/etc/letsencrypt/\S+/(fullchain|privkey)\.pem", str(certificate), shown)
-    shown = shown.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
+    shown = re.sub(r"/etc/letsencrypt/\S+/(fullchain|privkey)\.pem", str(served), shown)
+    shown = shown.replace("listen 443 ssl", listen)
     shown = shown.replace("    listen [::]:443 ssl;\n", "")
-    shown = shown.replace("http://127.0.0.1:8000", target).replace("stats.example.org", "localhost")
+    shown = shown.replace("http://127.0.0.1:8000", target).replace("stats.example.org", name)
+    address, port = listen.removeprefix("listen ").partition(" ")[0].split(":")
     paths = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     places = " ".join(f"{name}_temp_path {folder}/{name};" for name in paths)
     file = folder / "nginx.conf"
@@ -142,15 +241,15 @@ def proxy(folder: Path, certificate: Path, port: int, target: str) -> Iterator[N
     command = [NGINX or "", "-p", str(folder), "-c", str(file), "-g", "daemon off;"]
     with subprocess.Popen(command) as process:
         try:
-            eventually(partial(accepts, port), "nginx accepts connections")
+            eventually(partial(accepts, address, int(port)), "nginx accepts connections")
             yield
         finally:
             process.terminate()
 
 
-def accepts(port: int) -> bool:
+def accepts(address: str, port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
+        socket.create_connection((address, port), 1).close()
     except OSError:
         return False
     return True
@@ -159,25 +258,3 @@ def accepts(port: int) -> bool:
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as bound:
         return int(bound.getsockname()[1])
-
-
-def self_signed(folder: Path) -> Path:
-    """Return a file with a key and a certificate for it."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "stats.example.org")])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now)
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    private = key.private_bytes(serialization.Encoding.PEM, *form)
-    file = folder / "certificate.pem"
-    file.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
-    return file

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shlex
 import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -25,9 +27,10 @@ from deniable.server.cli.survey import TEMPLATE_NAMES
 from deniable.server.process.addresses import running_server
 from deniable.server.surveys.link_surveys import TEMPLATES, obstacle, renamed
 from deniable.server.surveys.survey_file import parse_survey_file
+from deniable.shared.cli.command import main
 from deniable.shared.survey.document import parse_toml, render_document
 from tests import survey_texts as texts
-from tests.command import DENIABLE
+from tests.command import DENIABLE, asked_json
 from tests.documents import blocks, commands
 from tests.eventually import PATIENCE, eventually
 from tests.node import NODE
@@ -85,19 +88,31 @@ def test_an_empty_folder_becomes_a_link_and_a_second_survey_uses_the_same_server
         assert first["link"].startswith("http://127.0.0.1:")
         assert first["link"].endswith("/ask/our-team")
         assert (first["reaches"], first["by_invitation"]) == ("machine", False)
+        said = (tmp_path / "errors").read_text()
+        assert "Results appear after 10 answers, in steps of 5, as suits about 30 people" in said
+        assert "With 30 people at ε 1 you can tell 15 % from 85 %, but not 20 % from 80 %." in said
         browser = build_opener(HTTPCookieProcessor())
         with browser.open(first["results"], timeout=PATIENCE) as page:
             assert "Our team" in page.read().decode()
         eventually(partial(asks, first["link"], "our-team"), "the link leads to the page")
-        done = ask(tmp_path, "--template", "rating", "--json")
+        done = ask(tmp_path, "--template", "rating", "--people", "90", "--json")
+        assert "Results appear after 30 answers, in steps of 15, as suits about 90" in done.stderr
+        assert "With 90 people at ε 1 you can tell" in done.stderr
         assert done.returncode == 0, done.stderr
         second = json.loads(done.stdout)
         server = first["link"].rpartition("/ask/")[0]
         assert second["link"] == f"{server}/ask/how-was-the-course"
         assert second["token"] is None
+        versions = ask(tmp_path, "--template", "ab", "--json")
+        assert "from 30 % to 70 % you need 360 people, half of them in each" in versions.stderr
+        assert json.loads(versions.stdout)["link"] == f"{server}/ask/two-working-weeks"
+        again = ask(tmp_path, "our-team.toml", "--people", "9")
+        assert (again.returncode, "write `step` in this one" in again.stderr) == (2, True)
         with urlopen(f"{server}/v1/surveys", timeout=PATIENCE) as listed:
             listing = json.load(listed)["surveys"]
-        assert [entry["id"] for entry in listing] == [first["id"], second["id"]]
+        assert [entry["id"] for entry in listing] == [
+            first["id"], second["id"], json.loads(versions.stdout)["id"],
+        ]  # fmt: skip
         assert running_server(tmp_path / "deniable-data") is not None
     assert running_server(tmp_path / "deniable-data") is None
     assert (tmp_path / "deniable-data" / "serve.json").stat().st_mode & 0o077 == 0
@@ -164,6 +179,19 @@ def test_without_a_terminal_a_file_or_template_is_needed(tmp_path: Path) -> None
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_link_with_a_code_can_lead_to_another_page(tmp_path: Path) -> None:
+    settings = texts.ALWAYS | {"round": "once", "invitation": True}
+    (tmp_path / "asked.toml").write_text(texts.survey_text(texts.bit(), **settings))
+    data = ("--data", str(tmp_path / "data"))
+    name = asked_json("survey", "publish", str(tmp_path / "asked.toml"), *data)["name"]
+    page = "https://host.example/late.html?lang=de"
+    (link,) = asked_json("invite", name, "--count", "1", "--page", page, *data)["links"]
+    assert re.fullmatch(re.escape(page) + "#[a-z2-7]{26}", link)
+    for wrong in ("host.example/late.html", f"{page}#top", "http://host.example/late.html"):
+        with pytest.raises(SystemExit):
+            main(["invite", name, "--count", "1", "--page", wrong, *data])
+
+
 def test_no_file_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "our-team.toml").write_text("mine")
     done = ask(tmp_path, "--template", "yes-no")
@@ -207,6 +235,7 @@ def test_answers_on_a_terminal_become_a_file(tmp_path: Path) -> None:
     assert code == 3
     survey = parse_survey_file((tmp_path / "our-lunch.toml").read_text())
     (question,) = survey.questions
+    assert survey.step == 100 // 6
     assert (survey.title, question.title, survey.owner) == ("Our lunch", "Shall we order?", "Anna")
     assert (list(question.labels), str(question.epsilon)) == (["pizza", "soup", "nothing"], "1")
     assert "ε 1: from your report, a suspicion of 10 % can grow to at most 24 %" in screen
@@ -241,6 +270,16 @@ def test_a_draft_takes_other_texts_and_settings() -> None:
     assert (survey.title, survey.name) == ('My "survey" \\ é', "my-survey")
     assert (survey.questions[0].title, list(survey.questions[0].labels)) == ("What?", ["a", 'b"'])
     assert renamed(draft, "日本", "?").name == "survey"
+    versions = renamed(TEMPLATES["ab"], "Which text?", "Is it clear?", ("short", "long"))
+    made = parse_survey_file(versions.toml(DAY))
+    assert made.arms is not None
+    assert (made.arms.arms, made.questions[0].kind) == (("short", "long"), "bit")
+
+
+def test_the_step_never_exceeds_the_number_of_answers_that_closes_the_survey() -> None:
+    for people, close_at, step in ((30, None, 5), (1, None, 5), (60, 30, 5), (10**6, None, 20)):
+        draft = replace(TEMPLATES["yes-no"], people=people, close_at=close_at)
+        assert parse_survey_file(draft.toml(DAY)).step == step
 
 
 @pytest.mark.parametrize(
@@ -249,6 +288,7 @@ def test_a_draft_takes_other_texts_and_settings() -> None:
         (texts.bit(over="last"), "once; write over"),
         (texts.question("word", "text", "2", length=8), "a text"),
         (texts.vector(3), "a vector"),
+        (texts.bit(epsilon="8.5"), "at most ε 8"),
         (texts.bit() + texts.label("version", pattern=r"\d"), "only an app can provide the label"),
     ],
 )

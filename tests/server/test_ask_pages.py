@@ -27,7 +27,7 @@ from tests.eventually import eventually
 from tests.server.results_data import fill
 from tests.server.surveys import until_spring
 from tests.server.world import NOON, World, serving, world
-from tests.survey_texts import bit
+from tests.survey_texts import bit, vector
 
 MAX_COMPRESSED_BYTES = 60_000
 FILES = ("ask.css", "ask.js", "icon.svg")
@@ -104,6 +104,45 @@ def test_a_page_is_small(here: World, asked: PublishedSurvey) -> None:
     assert size < MAX_COMPRESSED_BYTES
 
 
+def test_files_are_served_compressed_to_those_who_accept_it(
+    here: World, asked: PublishedSurvey
+) -> None:
+    """The compressed copy is a published file, too; its content is the file in the register."""
+    for name in FILES:
+        plain = here.client.get(f"/ask/{name}", headers={"Accept-Encoding": "gzip;q=0"})
+        assert "Content-Encoding" not in plain.headers
+        packed = here.client.get(f"/ask/{name}", headers={"Accept-Encoding": "gzip, br"})
+        assert packed.headers["Content-Encoding"] == "gzip"
+        assert gzip.decompress(packed.data) == plain.data
+        assert len(packed.data) < len(plain.data)
+        assert packed.headers["Content-Type"] == plain.headers["Content-Type"]
+        assert packed.headers["Vary"] == plain.headers["Vary"] == "Accept-Encoding"
+    page = here.client.get("/ask/late", headers={"Accept-Encoding": "gzip"})
+    assert "Content-Encoding" not in page.headers
+
+
+APP_ONLY = {
+    "over": until_spring(bit(over="any"), round="month"),
+    "latched": until_spring(bit(), round="week", repeat="latched", repeat_rounds=4),
+    "vector": until_spring(vector(3)),
+    "ε": until_spring(bit(epsilon="8.5")),
+}
+
+
+@pytest.mark.parametrize("reason", APP_ONLY)
+def test_a_survey_that_no_page_can_ask_has_one_sentence_and_no_script(
+    here: World, reason: str
+) -> None:
+    published = here.publish(APP_ONLY[reason])
+    page = here.client.get(f"/ask/{published.id}")
+    assert page.text.count("This survey can be answered only in an app, not on a page.") == 1
+    assert f"<h1>{published.survey.title}</h1>" in page.text
+    assert "<script" not in page.text
+    for ending in (".json", ".sha256"):
+        assert here.client.get(f"/ask/{published.id}{ending}").status_code == 404
+    assert [entry.event for entry in here.store.register()] == ["published"]
+
+
 @pytest.mark.parametrize("address", ["none", "none.html", "..", "%00", "a" * 500, "late.txt"])
 def test_an_unknown_survey_has_a_page_that_says_so(
     here: World, asked: PublishedSurvey, address: str
@@ -160,7 +199,7 @@ def test_a_copy_on_another_host_is_compared_with_the_register(tmp_path: Path) ->
         assert page.read_bytes() == requests.get(f"{server.url}/ask/late", timeout=5).content
         for address in (f"{server.url}/ask/late", f"{hosted}/{page.name}"):
             found = asked_json("doctor", "--page", address, "--server", server.url)
-            assert [finding["well"] for finding in found["checks"]] == [True] * 4
+            assert [finding["well"] for finding in found["checks"]] == [True] * 5
         unnamed = run("doctor", "--page", f"{hosted}/{page.name}")
         assert unnamed.returncode == 1
         assert "this register is the page's own choice" in unnamed.stdout
@@ -182,6 +221,13 @@ def test_a_copy_on_another_host_is_compared_with_the_register(tmp_path: Path) ->
         assert other.returncode == 3
         assert "is not a respondent page of deniable" in other.stderr
         file = site / f"{survey.id}.json"
+        original = file.read_text()
+        elsewhere = original.replace(server.url, "http://127.0.0.1:1")
+        file.write_text(elsewhere)
+        sent = run("doctor", "--page", f"{hosted}/{page.name}", *own)
+        assert sent.returncode == 1
+        assert f"sends its reports to http://127.0.0.1:1, not to {server.url}" in sent.stdout
+        file.write_text(original)
         changes = {"document": '{"survey": {"name": "late"}}'}
         file.write_text(json.dumps(json.loads(file.read_text()) | changes))
         pinned = run("doctor", "--page", f"{hosted}/{page.name}")

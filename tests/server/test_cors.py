@@ -59,7 +59,8 @@ def test_a_page_of_another_origin_can_send_a_report_and_read_the_receipt(here: W
     preflight = here.client.options("/v1/envelopes", headers=asks)
     assert preflight.status_code == 200
     assert preflight.headers["Access-Control-Allow-Origin"] == "*"
-    assert preflight.headers["Access-Control-Allow-Headers"] == "Content-Type"
+    allowed = preflight.headers["Access-Control-Allow-Headers"]
+    assert allowed == "Content-Type, Deniable-Invitation", "a code, and never a token"
     refused = here.client.post("/v1/envelopes", content_type=CONTENT_TYPE, headers=ORIGIN)
     assert refused.status_code == 400
     assert refused.headers["Access-Control-Allow-Origin"] == "*"

@@ -73,6 +73,7 @@ def test_the_form_becomes_a_checked_draft_and_nothing_is_stored(here: World) -> 
         "What shall we <order>?",
     ):
         assert line in text
+    assert "step = 5 " in text, "a third of 25 people see the first results"
     assert "With 40 people at ε 2 you can tell" in page.text
     assert 'value="Our lunch"' in page.text, "the form keeps what was typed"
     assert "Publish, signed by this server" not in page.text
@@ -83,7 +84,7 @@ def test_the_form_becomes_a_checked_draft_and_nothing_is_stored(here: World) -> 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"close_at": "many"}, {"people": "-3"}, {"epsilon": "0"}, {"close_at": "7"}]
+    "wrong", [{"close_at": "many"}, {"people": "-3"}, {"epsilon": "0"}, {"close_at": "4"}]
 )
 def test_a_wrong_field_is_explained(here: World, wrong: dict[str, str]) -> None:
     operator = signed_in(here, "operator")

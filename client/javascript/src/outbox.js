@@ -180,7 +180,7 @@ export class Outbox {
   async #post(name, { body, invitation }, keepalive) {
     this.#leaving.delete(name);
     const bytes = unhex(body), address = isSealed(bytes) && this.#relay || this.#server;
-    const code = invitation && { Authorization: `Bearer ${invitation}` };
+    const code = invitation && { "Deniable-Invitation": invitation };
     const content = { headers: { "Content-Type": contentType(bytes), ...code }, bytes };
     const sent = request(address, "/v1/envelopes", content, MAX_REPLY_BYTES, keepalive);
     const reply = await sent.catch(() => undefined);

@@ -26,12 +26,13 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from deniable.server.analysis import SurveyResults, open_results
+from deniable.server.http.messages import INVITATION_HEADER
 from deniable.server.http.tokens import invitation_hash, new_invitation
 from deniable.server.process.addresses import running_server
 from deniable.server.store import Annotation, PublishedSurvey, open_store
 from deniable.server.store.records import SETTLING
 from deniable.server.surveys.catalogue import Catalogue
-from deniable.server.surveys.link_surveys import Draft, LinkQuestion
+from deniable.server.surveys.link_surveys import USUAL_PEOPLE, Draft, LinkQuestion
 from deniable.shared.envelope import CONTENT_TYPE, Envelope, encode_report
 from deniable.shared.errors import Refused, StoreUnusable, WrongUse, quantity
 from deniable.shared.privacy.mechanism import kernel_draw
@@ -66,6 +67,7 @@ def ask(
     epsilon: str = "1",
     title: str = "",
     owner: str = "",
+    people: int = USUAL_PEOPLE,
     folder: str | Path | None = None,
     url: str | None = None,
     port: int = 0,
@@ -73,7 +75,8 @@ def ask(
     """Publish a survey with one question, serve it, and return its link and its results.
 
     `question` is answered with yes or no, or with one of the `options`. It may also be the path of
-    a survey file. `folder` keeps the data; without it, the data is deleted when the survey is
+    a survey file. `people` is about how many will answer: with fewer people, results change in
+    smaller steps. `folder` keeps the data; without it, the data is deleted when the survey is
     closed. `url` is the public address of a proxy or a tunnel that forwards to the `port`.
     """
     home = None if folder is not None else tempfile.TemporaryDirectory(prefix="deniable-")
@@ -82,7 +85,7 @@ def ask(
     file = question if isinstance(question, Path) else place / "asked.toml"
     if not isinstance(question, Path):
         asked = LinkQuestion(question, "choice" if options else "bit", options)
-        draft = Draft(title or question, [asked], epsilon=epsilon)
+        draft = Draft(title or question, [asked], epsilon=epsilon, people=people)
         draft = replace(draft, owner=owner) if owner else draft
         file.write_text(draft.toml(datetime.now(UTC).date(), str(file)), "utf-8")
     data = place / "data"
@@ -207,7 +210,7 @@ class AskedSurvey:
             for number, body in enumerate(bodies):
                 headers = {"Content-Type": CONTENT_TYPE}
                 if codes:
-                    headers["Authorization"] = f"Bearer {codes[number]}"
+                    headers[INVITATION_HEADER] = codes[number]
                 sender.request("POST", "/v1/envelopes", body, headers)
                 receipt = json.loads(sender.getresponse().read())
                 accepted += receipt.get("accepted", 0)

@@ -11,6 +11,8 @@ import { browserStorage } from "../browser-storage.js";
 import { Client, overruled } from "../client.js";
 import { beliefAfter, decimal, fill, iso } from "../description.js";
 import { ONE } from "../exact.js";
+import { hmac } from "../envelope.js";
+import { drawnArm } from "../labels.js";
 import { isAnswered } from "../ledger.js";
 import { expire } from "../person.js";
 import { Policy } from "../policy.js";
@@ -60,6 +62,9 @@ class Page {
   #isAgain = false;
   #tabs = new BroadcastChannel("deniable-ask");
   #invitation = "";
+  /** @type {string | undefined} the version of the survey that this device has picked by chance */
+  #arm;
+  #armKey = ""; // the key that picked it
   #entry = /** @type {Entry} */ ({});
   #survey = /** @type {ReturnType<typeof parseSurvey>} */ ({});
   /** @type {any} the survey's table in the document */
@@ -114,12 +119,12 @@ class Page {
     if (overruled(false)) return ["signal"];
     const policy = this.#policy(), names = survey.questions.map(({ name }) => name);
     if (
-      policy.obstacle(survey, names, false) || this.#asked.some(({ kind }) => kind === "vector")
+      policy.obstacle(survey, names, false) || survey.repeatRounds > 1 ||
+      this.#asked.some(({ kind }) => kind === "vector")
     ) {
       return ["unanswerable"];
     }
     const server = entry.server ?? new URL("../", import.meta.url).href;
-    if (survey.byInvitation && new URL(server).origin !== location.origin) return ["own_page"];
     this.#client = new Client(server, {
       policy,
       storage: this.#storage,
@@ -162,8 +167,34 @@ class Page {
     if (now >= survey.closes) return this.#say("over", { day: iso(survey.closes - DAY) });
     if (state !== "open") return this.#say("closed");
     if (survey.byInvitation && !this.#takeCode()) return this.#say("no_code");
+    await this.#pickArm();
     this.#view = () => this.#form();
     this.#render();
+  }
+
+  get #arms() {
+    return this.#survey.labels.find(({ drawn }) => drawn);
+  }
+
+  /** Pick a version of the survey, if it has several. The tab's history entry keeps the key for a reload, until the report is stored. */
+  async #pickArm() {
+    const label = this.#arms;
+    if (!label) return;
+    const stored = await this.#storage.get(`key-${this.#entry.id}`);
+    const key = stored?.key ?? history.state?.key ??
+      hex(crypto.getRandomValues(new Uint8Array(32)));
+    this.#armKey = key;
+    this.#arm = await drawnArm(label, (text) => hmac(unhex(key), text));
+    history.replaceState({ ...history.state, key }, "", location.href);
+  }
+
+  /** Store the key that picked the version, and return whether it is the survey's key: another tab may have stored another. */
+  async #keepArm() {
+    if (!this.#armKey) return true;
+    const name = `key-${this.#entry.id}`, until = this.#survey.keyUntil;
+    await this.#storage.create(name, { key: this.#armKey, until });
+    history.replaceState({ ...history.state, key: undefined }, "", location.href);
+    return (await this.#storage.get(name)).key === this.#armKey;
   }
 
   /** Remove the code from the address. The tab's history entry keeps it for a reload, until the report is stored. */
@@ -214,12 +245,14 @@ class Page {
       const { id } = this.#entry, named = this.#asked.map(({ name }, n) => [name, answers[n]]);
       const outcome = await navigator.locks.request("deniable-ask", async () => { // two tabs would give consent twice
         if (!(await this.#client.consent(true))) return undefined;
+        if (!(await this.#keepArm())) return null;
         return await this.#client.answer(id, Object.fromEntries(named), {
           draws: true,
           shipped: this.#entry,
           invitation: this.#invitation || undefined,
         });
       });
+      if (outcome === null) return location.reload();
       if (!outcome) return this.#say("storage");
       const { status, draws } = outcome, report = `${id}-${outcome.round}`;
       if (status !== "queued" && status !== "already-answered") return this.#say(OUTCOMES[status]);
@@ -349,6 +382,7 @@ class Page {
     const form = /** @type {HTMLFormElement} */ (make(
       "form",
       { autocomplete: "off" },
+      ...this.#version(),
       ...(survey.asksOne ? [paragraph(texts.one_of)] : []),
       ...fields,
       make("button", { class: "send" }, texts.press),
@@ -361,11 +395,22 @@ class Page {
     return [form, ...this.#explanation()];
   }
 
+  /** Return the version of the survey that this device has picked, if there are several. */
+  #version() {
+    const count = this.#arms?.listed.length;
+    if (!count || !this.#arm) return [];
+    const arm = make("strong", { lang: this.#lang }, this.#arm);
+    return [make("p", {}, `${fill(this.#texts.versions, { count })} `, arm)];
+  }
+
   /** Return the explanation of the noise, and of who sees what. */
   #explanation() {
     const texts = this.#texts, { epsilon, byInvitation } = this.#survey;
     const { rounds, labels, keyUntil } = this.#survey;
-    const names = [texts.the_survey, texts.the_round, ...labels.map(({ name }) => name)].join(", ");
+    const clear = labels.map(({ name, drawn }) =>
+      drawn && this.#arm ? `${name} (${this.#arm})` : name
+    );
+    const names = [texts.the_survey, texts.the_round, ...clear].join(", ");
     const until = iso(keyUntil + this.#table.retention_days * DAY);
     const all = fill(texts.all_rounds, { rounds }), isLittle = this.#protectsLittle;
     return [

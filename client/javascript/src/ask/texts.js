@@ -16,6 +16,7 @@ const ENGLISH = {
   once: "Press once. Your report is stored on this device and then sent. You cannot take it back.",
   one_of:
     "Your device picks one of these questions by chance, and sends a report of that one only.",
+  versions: "This survey compares {count} versions. Your device picked yours by chance:",
   safe_title: "Why nobody can be sure of your answer",
   noise:
     "Your device may change your answer by chance before it sends it, so nobody can be sure of your answer.",
@@ -88,8 +89,6 @@ const ENGLISH = {
   budget:
     "This browser has already revealed as much as it may in this quarter (ε 8). Nothing was sent.",
   skipped: "This browser was not drawn for this round. Nothing was sent.",
-  own_page:
-    "This survey is by invitation, which works only on the page of its own server. Nothing was sent.",
   no_code: "This survey is by invitation, and this link has no valid code. Nothing was sent.",
   spent:
     "This invitation was already used. Your report was not counted. To send the same report again, open a link with another code in this browser.",
@@ -111,6 +110,8 @@ const GERMAN = {
   once:
     "Drücken Sie nur einmal. Ihre Meldung wird auf diesem Gerät gespeichert und dann gesendet. Sie können sie nicht zurücknehmen.",
   one_of: "Ihr Gerät wählt eine dieser Fragen zufällig aus und sendet nur zu dieser eine Meldung.",
+  versions:
+    "Diese Umfrage vergleicht {count} Varianten. Ihr Gerät hat Ihre Variante zufällig gewählt:",
   safe_title: "Warum sich niemand Ihrer Antwort sicher sein kann",
   noise:
     "Ihr Gerät ändert Ihre Antwort möglicherweise zufällig, bevor es sie sendet. Deshalb kann sich niemand Ihrer Antwort sicher sein.",
@@ -188,8 +189,6 @@ const GERMAN = {
   budget:
     "Dieser Browser hat in diesem Quartal schon so viel preisgegeben, wie er darf (ε 8). Es wurde nichts gesendet.",
   skipped: "Dieser Browser wurde für diese Runde nicht ausgelost. Es wurde nichts gesendet.",
-  own_page:
-    "Diese Umfrage ist nur mit einer Einladung zugänglich. Einladungen gelten nur auf der Seite des Servers, der die Umfrage anbietet. Es wurde nichts gesendet.",
   no_code:
     "Diese Umfrage ist nur mit einer Einladung zugänglich, und dieser Link hat keinen gültigen Code. Es wurde nichts gesendet.",
   spent:

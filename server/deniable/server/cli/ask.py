@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -53,6 +53,9 @@ REACHES = {
     "refuse the cryptography that the page needs. Put a proxy with TLS or a tunnel in front "
     "(DEPLOYING.md, “Ask by link”), and add --url https://…",
 }
+STEPS_OF_RESULTS = (
+    "Results appear after {} answers, in steps of {}, as suits about {} (--people N)."
+)
 RECOMMENDED = (
     "ε {} is recommended: each report leaves real doubt about its sender, and a hundred reports "
     "still show a clear majority."
@@ -75,6 +78,12 @@ def _ask_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="the survey, in TOML")
     add_template(parser)
+    parser.add_argument(
+        "--people",
+        type=_whole,
+        metavar="N",
+        help="about how many people will answer; sets the `step` of the file that is written",
+    )
     parser.add_argument(
         "--url",
         type=url_of_a_server,
@@ -117,8 +126,6 @@ def _export(args: Namespace, published: PublishedSurvey, server: str | None) -> 
 
     if not server:
         raise WrongUse("no server is running; name the one that takes the reports: --url https://…")
-    if published.survey.by_invitation:
-        raise Refused("invitations work only on the page of the survey's own server")
     try:
         page = export_page(published, server, args.export)
     except OSError as error:
@@ -137,15 +144,21 @@ def _survey_file(args: Namespace) -> Path:
     from deniable.server.surveys.survey_file import parse_survey_file
 
     if args.file is not None and args.template is None:
+        if args.people is not None:
+            raise WrongUse("--people sets the step of a new file; write `step` in this one instead")
         return Path(args.file)
     if args.template is None and not sys.stdin.isatty():
         raise WrongUse(NO_TERMINAL)
-    draft = TEMPLATES[args.template] if args.template else _asked_draft()
+    draft = TEMPLATES[args.template] if args.template else _asked_draft(args.people)
+    draft = replace(draft, people=args.people or draft.people)
     file = args.file or Path(f"{draft.name}.toml")
     text = draft.toml(today_in_utc(), str(file))
     parse_survey_file(text)  # a mistake must leave no file
     create(file, text)
-    print(f"wrote {file}", file=sys.stderr)
+    people = quantity(draft.people, "person", "people")
+    step = STEPS_OF_RESULTS.format(2 * draft.step, draft.step, people)
+    more = [step, *epsilon_lines(draft)] if args.template else [step]
+    print(f"wrote {file}", *more, sep="\n", file=sys.stderr)
     return Path(file)
 
 
@@ -239,7 +252,7 @@ def qr_code(link: str) -> str:
 # Questions to the author
 
 
-def _asked_draft() -> Draft:
+def _asked_draft(people: int | None) -> Draft:
     """Ask for title, question, options, people, ε and name, one after another."""
     from deniable.server.surveys.link_surveys import USUAL_PEOPLE, Draft, LinkQuestion
 
@@ -249,33 +262,30 @@ def _asked_draft() -> Draft:
         options = _input("Options, separated by commas", "yes or no").split(",")
         kind = "bit" if len(options) == 1 else "choice"
         asked = LinkQuestion(question, kind, [option.strip() for option in options])
-        draft = Draft(title, [asked])
-        people = _whole(_input("About how many people will answer", str(USUAL_PEOPLE)))
-        print("\n".join(epsilon_lines(draft, people)))
+        people = people or _whole(_input("About how many people will answer", str(USUAL_PEOPLE)))
+        draft = Draft(title, [asked], people=people)
+        print(*epsilon_lines(draft), RECOMMENDED.format(draft.epsilon), sep="\n")
         draft = replace(draft, epsilon=_input("ε", draft.epsilon))
         return replace(draft, owner=_input("Who asks, as shown to respondents", draft.owner))
     except EOFError:
         raise WrongUse("the input ended; nothing was written") from None
 
 
-def epsilon_lines(draft: Draft, people: int) -> list[str]:
+def epsilon_lines(draft: Draft) -> list[str]:
     """Return what each ε would mean for a respondent, and for the results."""
-    from deniable.server.planning.planned_question import asked, choose
-    from deniable.server.planning.small_groups import MAX_PEOPLE, group_sentence
-    from deniable.server.surveys.link_surveys import USUAL_EPSILON
-    from deniable.shared.survey.kinds.base import ShareQuestion
+    from deniable.server.planning.small_groups import people_sentences
+    from deniable.server.surveys.survey_file import parse_survey_file
     from deniable.shared.survey.phrases import ENGLISH, question_odds
 
-    (question,) = draft.questions  # a bit or a choice
-    values = {"options": max(2, len(question.options))}
+    number = len(draft.questions)
     lines = ["ε limits what one report can reveal about a person. A smaller ε protects better:"]
     for epsilon in EPSILONS:
-        planned = choose(asked(question.kind, epsilon, values))
-        odds = question_odds(planned.epsilon.billionths, 1, ENGLISH).strip()
-        lines.append(f"  ε {epsilon}: {odds[0].lower()}{odds[1:]}")
-        if isinstance(planned, ShareQuestion) and people <= MAX_PEOPLE:
-            lines.append(f"         {group_sentence(planned, people)}")
-    return [*lines, RECOMMENDED.format(USUAL_EPSILON)]
+        survey = parse_survey_file(replace(draft, epsilon=epsilon).toml(today_in_utc()))
+        odds = question_odds(survey.round_billionths, 1, ENGLISH).strip()
+        each = f" for each of {number} questions" if number > 1 else ""
+        lines.append(f"  ε {epsilon}{each}: {odds[0].lower()}{odds[1:]}")
+        lines += [f"         {says}" for says in people_sentences(survey, draft.people)]
+    return lines
 
 
 def _input(prompt: str, otherwise: str = "") -> str:
@@ -300,15 +310,33 @@ def _invite_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--count", type=int, required=True, metavar="N", help="number of single-use links to print"
     )
-    parser.add_argument(
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
         "--url",
         type=url_of_a_server,
         default="http://127.0.0.1:8000",
         metavar="URL",
         help="public address of the server (default: %(default)s, for this machine only)",
     )
+    place.add_argument(
+        "--page",
+        type=_page_address,
+        metavar="URL",
+        help="address of a copy of the page on another host, or of a page that embeds the survey",
+    )
     add_place(parser, otherwise=FOLDER)
     add_json(parser)
+
+
+def _page_address(text: str) -> str:
+    parts = urlsplit(text)
+    if "#" in text or not parts.hostname or parts.scheme not in ("http", "https"):
+        raise ArgumentTypeError(
+            "expected the address of a page, like https://host.example/late.html"
+        )
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise ArgumentTypeError("browsers can answer only on https, or on this machine")
+    return text
 
 
 def _invite(args: Namespace) -> int:
@@ -325,7 +353,8 @@ def _invite(args: Namespace) -> int:
             )
         codes = [new_invitation() for _ in range(args.count)]
         store.invite(published.sequence, [invitation_hash(code) for code in codes])
-    links = [f"{args.url}/ask/{published.name}#{code}" for code in codes]
+    page = args.page or f"{args.url}/ask/{published.name}"
+    links = [f"{page}#{code}" for code in codes]
     print(HAND_OUT, file=sys.stderr)
     return show(args, {"id": published.id, "name": published.name, "links": links}, links)
 

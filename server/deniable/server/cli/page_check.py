@@ -36,6 +36,8 @@ def _findings(address: str, server: str | None) -> Iterator[Finding]:
     page = hosted_page(address, _fetch)
     yield Finding("survey", True, f"the page is pinned to survey {page.survey[:12]}")
     is_named, server = server is not None, server or page.server
+    if is_named:
+        yield _reports(page.server, server)
     entries = remote_register(server)
     fault = first_fault(entries)
     says = fault or f"{server}: {len(entries)} entries"
@@ -58,6 +60,15 @@ def _findings(address: str, server: str | None) -> Iterator[Finding]:
     else:
         says = REGISTERED.format(len(page.files), same[-1])
         yield Finding("files", is_named, says, "" if is_named else UNNAMED)
+
+
+def _reports(target: str, server: str) -> Finding:
+    """Compare the server that gets the reports with the one that was named."""
+    if target.rstrip("/") == server.rstrip("/"):
+        return Finding("reports", True, f"the page sends its reports to {server}")
+    return Finding(
+        "reports", False, f"the page sends its reports to {target}, not to {server}", AVOID
+    )
 
 
 def _fetch(address: str) -> bytes:

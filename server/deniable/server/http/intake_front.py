@@ -27,7 +27,9 @@ from deniable.server.http.messages import (
     ASK_POLICY,
     BUSY,
     CROSS_ORIGIN,
+    GZIP,
     HTML,
+    INVITATION_HEADER,
     JSON,
     NO_ASK_PAGE,
     PAGE_POLICY,
@@ -60,7 +62,7 @@ from deniable.server.intake.commit import Outcome
 from deniable.server.intake.limits import neighbourhood
 from deniable.server.intake.status import IntakeStatus, unready_reason
 from deniable.server.intake.writer import Settled, Unavailable
-from deniable.server.store import PublishedSurvey, Upload
+from deniable.server.store import PublicPage, PublishedSurvey, Upload
 from deniable.server.surveys.catalogue import FRESH_SECONDS, UnknownSurvey
 from deniable.server.surveys.shared_results import NO_SHARED_PAGE, SHARED_PAGES
 from deniable.shared.envelope import MAX_BODY_BYTES
@@ -154,10 +156,10 @@ class IntakeFront(Front):
             if self._waiting >= MAX_UPLOADS_WAITING:
                 raise HttpError(503, BUSY)
             limited, authorization = self.intake.limits is not None, _authorization(scope)
-            invitation = invitation_in(authorization)
+            invitation = invitation_in(scope.headers.get(INVITATION_HEADER.lower()))
             sent = Sent(
                 scope.headers.get("content-type") or "",
-                None if invitation else authorization,
+                None if invitation else authorization,  # a code is good for one report
                 body,
                 neighbourhood(sender_address(scope, self._proxies)) if limited else None,
                 invitation,
@@ -341,21 +343,34 @@ class IntakeFront(Front):
 
         Pages of other origins may load the files.
         """
-        name, store = name_in(scope.path), self.intake.store
+        name, status = name_in(scope.path), 200
         if "." not in name:
             with suppress(HttpError):
                 name = (await self._find(name, NOTHING_HERE)).id
-        page, status = await self._query(partial(store.public_page, ASK_PAGES + name)), 200
+        paths = [ASK_PAGES + name]
+        if "." in name and accepts_gzip(scope.headers.get("accept-encoding") or ""):
+            paths.insert(0, ASK_PAGES + name + GZIP)
+        path, page = await self._first_page(paths)
         if page is None:
-            page, status = await self._query(partial(store.public_page, NO_ASK_PAGE)), 404
+            status, (path, page) = 404, await self._first_page([NO_ASK_PAGE])
         if page is None:
             raise HttpError(503, BUSY)
-        more = {"Cache-Control": PUBLIC_CACHE}
+        more = {"Cache-Control": PUBLIC_CACHE, "Vary": "Accept-Encoding"}
+        if path.endswith(GZIP):
+            more["Content-Encoding"] = "gzip"
         if page.content_type == HTML:
             more |= {"Content-Security-Policy": ASK_POLICY, "X-Robots-Tag": "noindex"}
         else:
             more |= {**CROSS_ORIGIN, "Cross-Origin-Resource-Policy": "cross-origin"}
         return status, header_list(more, page.content_type), page.body
+
+    async def _first_page(self, paths: Sequence[str]) -> tuple[str, PublicPage | None]:
+        """Return the first of these paths at which a page is published, and the page."""
+        path, page = "", None
+        for path in paths:
+            if page := await self._query(partial(self.intake.store.public_page, path)):
+                break
+        return path, page
 
     async def show_shared_page(self, scope: Scope, _: Exchange) -> Reply:
         """Serve the page of a share; no cache keeps it, so that it can be revoked."""

@@ -21,6 +21,7 @@ PROBLEM = "application/problem+json"
 PROBLEM_PAGES = "/problems/"  # each kind of problem has an explanatory page
 RETRY_AFTER_SECONDS = 5
 ASK_PAGES = "/ask/"
+GZIP = ".gz"  # ending of the path of a compressed copy
 NO_ASK_PAGE = f"{ASK_PAGES}none.html"  # path of the page that explains a missing one
 PUBLIC_CACHE = "public, max-age=60"  # the same for everyone, so any cache may store it
 SECURITY_HEADERS = {
@@ -31,7 +32,11 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
 }
 CROSS_ORIGIN = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
-PREFLIGHT = {"Access-Control-Allow-Headers": "Content-Type", "Access-Control-Max-Age": "86400"}
+INVITATION_HEADER = "Deniable-Invitation"  # not `Authorization`, so that pages can send no token
+PREFLIGHT = {
+    "Access-Control-Allow-Headers": f"Content-Type, {INVITATION_HEADER}",
+    "Access-Control-Max-Age": "86400",
+}
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"

@@ -123,9 +123,9 @@ ESTIMATES = (
 SENDING = (
     f"At most {MAX_BODY_BYTES} bytes, in JSON {MAX_JSON_BYTES}. Without a token one envelope with "
     f"one report, with an app token up to {MAX_ENVELOPES} envelopes of up to {MAX_REPORTS} reports "
-    "each. A report of a survey by invitation needs its code, sent as the token. An envelope is "
-    "accepted or refused as a whole. Sending is idempotent: reports with the same id count once, "
-    "so an upload without a response may be sent again."
+    "each. A report of a survey by invitation needs its code in `Deniable-Invitation`. An envelope "
+    "is accepted or refused as a whole. Sending is idempotent: reports with the same id count "
+    "once, so an upload without a response may be sent again."
 )
 PUBLISH = "Publish a survey signed by a key that is enrolled."
 ALWAYS = (500, 503)  # 500: internal error; 503: unreadable store or overloaded server

@@ -4,8 +4,9 @@
 - analyst: reads results and counters
 - app: sends many reports in one envelope, and nothing else; it may stand for a class of installs
 
-An invitation is a token for one report of one survey. Devices send it in the same header. The store
-keeps invitations in a table of their own, which must not show when an invitation was used.
+An invitation is a code for one report of one survey. Devices send it in a separate header, which
+pages of other origins may use; they may not send tokens. The store keeps invitations in a table of
+their own, which must not show when an invitation was used.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MAX_HOURLY_REPORTS = 10**9
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,200}", re.ASCII)
 
 INVITATION_BYTES = 17
-_INVITATION = re.compile(r"bearer ([a-z2-7]{26})", re.ASCII | re.IGNORECASE)
+_INVITATION = re.compile(r"[a-z2-7]{26}", re.ASCII | re.IGNORECASE)
 
 log = logging.getLogger("deniable.server")
 
@@ -57,10 +58,10 @@ def invitation_hash(code: str) -> bytes:
     return hashlib.sha256(code.encode()).digest()
 
 
-def invitation_in(authorization: str | None) -> bytes:
+def invitation_in(header: str | None) -> bytes:
     """Return the hash of the invitation code in a header, or nothing if it has none."""
-    match = _INVITATION.fullmatch(authorization or "")
-    return invitation_hash(match[1].lower()) if match else b""
+    code = header or ""
+    return invitation_hash(code.lower()) if _INVITATION.fullmatch(code) else b""
 
 
 def check_role(role: str) -> str:

@@ -20,7 +20,7 @@ from deniable.server.http.tokens import MAX_TOKEN_DAYS, ROLES, check_name, new_t
 from deniable.server.intake.upkeep import AUDIT_DAYS, purged_from
 from deniable.server.pages.access import for_operators, go, pages, refused
 from deniable.server.pages.survey_page import outcome_rows
-from deniable.server.planning.small_groups import MAX_PEOPLE, group_sentence
+from deniable.server.planning.small_groups import MAX_PEOPLE, people_sentences
 from deniable.server.results.advice import describe, warnings
 from deniable.server.results.annotations import parse_annotation
 from deniable.server.results.survey_estimates import shown_counters
@@ -32,7 +32,6 @@ from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.errors import InvalidSurvey, Refused, WrongUse
 from deniable.shared.survey.document import render_document
 from deniable.shared.survey.keys import load_key, public_hex, sign
-from deniable.shared.survey.kinds.base import ShareQuestion
 from deniable.shared.survey.phrases import upper_first
 
 MAX_DRAFT_CHARACTERS = 2**18
@@ -299,9 +298,13 @@ def _template(form: Mapping[str, str]) -> LinkDraft:
 
 def _options_problem(form: Mapping[str, str]) -> str | None:
     """Return why the typed options cannot be used, or None."""
-    if not form.get("options", "").strip() or _template(form).questions[0].kind == "choice":
+    draft = _template(form)
+    if not form.get("options", "").strip() or draft.arms or draft.questions[0].kind == "choice":
         return None
-    return "The chosen template has no options. Begin with “choice”, or leave this field empty."
+    return (
+        "The chosen template has no options. Begin with “choice” or “ab”, or leave this field "
+        "empty."
+    )
 
 
 def _written(form: Mapping[str, str]) -> LinkDraft:
@@ -314,6 +317,7 @@ def _written(form: Mapping[str, str]) -> LinkDraft:
         renamed(draft, title, question, options),
         owner=texts.get("owner") or draft.owner,
         epsilon=texts.get("epsilon") or draft.epsilon,
+        people=_people(),
         close_at=_count(texts["close_at"], "answers") if texts.get("close_at") else None,
         by_invitation="invitation" in form,
     )
@@ -360,10 +364,6 @@ def _draft(text: str, here: Parts, people: int) -> Draft:
     changes = (
         [*differences(earlier.survey, survey), asked_again(earlier, survey)] if earlier else []
     )
-    groups = [
-        f"{question.title} {group_sentence(question, people, survey.looks)}"
-        for question in survey.questions
-        if isinstance(question, ShareQuestion) and people <= MAX_PEOPLE
-    ]
+    groups = people_sentences(survey, people)
     facts = describe(survey), warnings(survey, today)
     return Draft(text, None, *facts, earlier, changes, groups, people)

@@ -14,16 +14,17 @@ import numpy as np
 
 from deniable.server.estimation.shares import population_limits
 from deniable.server.estimation.statements import Array, final_reading
-from deniable.server.planning.experiment import POWER
+from deniable.server.planning.experiment import POWER, experiment, experiment_sentence
 from deniable.shared.errors import quantity
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.privacy.families.support import SupportDesign
-from deniable.shared.survey.document import LOOKS
+from deniable.shared.survey.document import LOOKS, Survey
 from deniable.shared.survey.kinds.base import ShareQuestion
 
 MAX_PEOPLE = 2_000  # beyond that, a margin of error is enough
 STEP = 5  # in percentage points
 HALF = 50
+SHARE, EFFECT = "30%", "40 points"  # the example of an effect between two arms
 
 
 def told_apart(design: SupportDesign, people: int, confidence: float) -> tuple[float, float] | None:
@@ -55,6 +56,22 @@ def probabilities(design: SupportDesign, people: int, share: float) -> Array:
 
     rate = (design.lie + share * (design.keep - design.lie)) / ONE
     return np.asarray(binom.pmf(np.arange(people + 1), people, rate))
+
+
+def people_sentences(survey: Survey, people: int) -> list[str]:
+    """Return what this many people can show about each question of a survey with shares."""
+    questions = [question for question in survey.questions if isinstance(question, ShareQuestion)]
+    if survey.arms and len(survey.arms.arms) == 2:
+        confidence = final_reading(survey.looks).confidence
+        plans = [experiment(question, EFFECT, SHARE, confidence) for question in questions]
+        sentences = [experiment_sentence(plan, "") for plan in plans]
+    elif survey.arms or people > MAX_PEOPLE:
+        return []
+    else:
+        sentences = [group_sentence(question, people, survey.looks) for question in questions]
+    if len(questions) == 1:
+        return sentences
+    return [f"{of.title} {says}" for of, says in zip(questions, sentences, strict=True)]
 
 
 def group_sentence(question: ShareQuestion, people: int, looks: str = LOOKS[0]) -> str:

@@ -12,12 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
-from deniable.shared.survey.document import Survey
+from deniable.shared.privacy.epsilon import BILLION
+from deniable.shared.survey.document import DEFAULT_STEP, MIN_STEP, Survey
 
 DAYS = 28
 GRACE_DAYS, RETENTION_DAYS, MINIMUM_REPORTS = 2, 90, 10
 MAX_NAME_CHARACTERS = 40
 USUAL_EPSILON, USUAL_PEOPLE = "1", 30
+MAX_EPSILON = 8  # that the page ever spends; its script has the same limit
+STEPS = 6  # results appear after two steps, so once a third of the people have answered
 KINDS_BY_LINK = ("bit", "number", "choice")  # the kinds that a form can ask a person
 THE_SENDER = "the person who sent you the link"
 FILE = """\
@@ -35,9 +38,13 @@ round = "once"
 grace_days = {grace}
 retention_days = {retention}
 minimum_reports = {minimum}           # no estimate is shown below it
-# step = 5                      # results change in steps of this many reports (20 if left out), and
-#                               # appear after two: if fewer than 40 people answer, only at the end
+step = {step:<24}# results change in steps of this many answers, and appear after two
 {more}"""
+ARMS = """
+[[label]]                      # each device picks one of the versions by chance, and shows it
+name = "version"
+arms = {}
+"""
 SETTINGS = {
     "close_at": "close_at = {}                # the survey closes after this many answers",
     "invitation": "invitation = true             # each answer needs a code from `deniable invite`",
@@ -75,6 +82,8 @@ class Draft:
     owner: str = THE_SENDER
     purpose: str = f"{THE_SENDER[0].upper()}{THE_SENDER[1:]} wants to know."
     epsilon: str = USUAL_EPSILON
+    people: int = USUAL_PEOPLE  # about how many will answer
+    arms: Sequence[str] = ()  # versions to compare, of which each device picks one
     crossed: bool = False  # whether the first two questions are counted together
     close_at: int | None = None
     by_invitation: bool = False
@@ -84,6 +93,12 @@ class Draft:
         """Name of the survey, and the end of its link."""
         words = re.sub(r"[^a-z0-9]+", "-", self.title.lower())[:MAX_NAME_CHARACTERS]
         return words.strip("-") or "survey"
+
+    @property
+    def step(self) -> int:
+        """Number of answers by which results change; more people get larger steps."""
+        people = min(self.people, self.close_at or self.people)
+        return max(MIN_STEP, min(DEFAULT_STEP, people // STEPS))
 
     def toml(self, opens: date, file: str = "FILE") -> str:
         names = ["answer", *(f"answer_{number}" for number in range(2, len(self.questions) + 1))]
@@ -103,8 +118,10 @@ class Draft:
             grace=GRACE_DAYS,
             retention=RETENTION_DAYS,
             minimum=MINIMUM_REPORTS,
+            step=self.step,
             more="".join(f"{line}\n" for line in more),
         )
+        head += ARMS.format(_toml(list(self.arms))) if self.arms else ""
         asked = zip(self.questions, names, strict=True)
         return head + "".join(question.toml(name, self.epsilon) for question, name in asked)
 
@@ -144,25 +161,46 @@ TEMPLATES: Mapping[str, Draft] = {
     "did-you-ever": Draft(
         "Did you ever?", [LinkQuestion("Did you ever call in sick although you were well?")]
     ),
-    "ab": Draft("A or B?", [LinkQuestion("Which of the two do you prefer?", "choice", ("A", "B"))]),
+    "ab": Draft(
+        "Two working weeks",
+        [LinkQuestion("Would you choose this working week?")],
+        people=360,
+        arms=("four days of 10 hours", "five days of 8 hours"),
+    ),
 }
 
 
 def renamed(draft: Draft, title: str, question: str, options: Sequence[str] = ()) -> Draft:
-    """Return a draft with other texts for its title, its first question and its options."""
-    first = draft.questions[0]
+    """Return a draft with another title and first question, and with other options or arms."""
+    first, arms = draft.questions[0], draft.arms
+    if arms:
+        arms, options = options or arms, ()
     asked = replace(first, title=question, options=options or first.options)
-    return replace(draft, title=title, questions=[asked, *draft.questions[1:]])
+    return replace(draft, title=title, questions=[asked, *draft.questions[1:]], arms=arms)
 
 
-def obstacle(survey: Survey) -> str | None:
-    """Return why people cannot answer a survey by link, or None."""
+def needs_app(survey: Survey) -> str | None:
+    """Return why the respondent page cannot ask a survey, or None."""
+    if survey.round_billionths > MAX_EPSILON * BILLION:
+        return f"the page spends at most ε {MAX_EPSILON} in a round"
+    if survey.repeats:
+        return "its rounds share a latched report, which only an app can send again"
     for question in survey.questions:
         if question.over != "first":
             return (
                 f"question {question.name} asks over {question.over!r}, but people open a link "
                 'once; write over = "first"'
             )
+        if question.kind == "vector":
+            return f"question {question.name} is a vector, which only an app can measure"
+    return None
+
+
+def obstacle(survey: Survey) -> str | None:
+    """Return why a link is not enough to ask a survey, or None."""
+    if problem := needs_app(survey):
+        return problem
+    for question in survey.questions:
         if question.kind not in KINDS_BY_LINK:
             kinds = ", ".join(KINDS_BY_LINK)
             return f"question {question.name} is a {question.kind}; a link can ask only: {kinds}"

@@ -13,6 +13,7 @@ verifies against the page's own id and key, and the list.
 from __future__ import annotations
 
 import base64
+import gzip
 from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256, sha384
@@ -22,8 +23,9 @@ from pathlib import Path
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from deniable.server.http.messages import ASK_PAGES, HOSTED_POLICY, HTML, JSON, NO_ASK_PAGE
+from deniable.server.http.messages import ASK_PAGES, GZIP, HOSTED_POLICY, HTML, JSON, NO_ASK_PAGE
 from deniable.server.store import PublicPage, PublishedSurvey, RegisterEntry
+from deniable.server.surveys.link_surveys import needs_app
 
 FOLDER = Path(__file__).parents[1]
 SHARED_FILES = ("ask.css", "ask.js", "icon.svg")
@@ -76,11 +78,18 @@ def ask_pages(
 
     `results` has the paths of shared results that a survey's page links to, by sequence.
     """
-    pages = {NO_ASK_PAGE: PublicPage(HTML, _rendered("ask_missing.html"))}
+    pages = {NO_ASK_PAGE: PublicPage(HTML, _rendered("ask_missing.html", survey=None))}
     for name, body in shared_files().items():
-        pages[f"{ASK_PAGES}{name}"] = PublicPage(guess_type(name)[0] or JSON, body)
+        path, kind = f"{ASK_PAGES}{name}", guess_type(name)[0] or JSON
+        pages[path] = PublicPage(kind, body)
+        pages[path + GZIP] = PublicPage(kind, gzip.compress(body, mtime=0))
     for published in surveys:
-        path, page = f"{ASK_PAGES}{published.id}", page_of(published)
+        path = f"{ASK_PAGES}{published.id}"
+        if needs_app(published.survey):
+            page = _rendered("ask_missing.html", survey=published.survey)
+            pages[path] = PublicPage(HTML, page)
+            continue
+        page = page_of(published)
         pages[path] = PublicPage(HTML, page)
         address = results.get(published.sequence, "")
         relative = f"..{address}" if address else ""  # intake may be below a path of a proxy
