@@ -239,7 +239,10 @@ const SCENES = {
     await one.click("#ask .send");
     await one.until(RESULT);
     await weekly.goto(page(asked.pages.weekly));
-    return { one: await one.evaluate(DRAW), post: one.posts.map(bytesOf), weekly: await weekly.text() };
+    const little = await opened();
+    await little.goto(page(asked.pages.little));
+    const text = await little.respond(1);
+    return { one: await one.evaluate(DRAW), post: one.posts.map(bytesOf), weekly: await weekly.text(), little: { text, draw: await little.evaluate(DRAW) } };
   },
 
   /** Versions of a survey: each browser picks one, and keeps it over a reload. Then two tabs of one browser race. */
@@ -329,6 +332,7 @@ const SCENES = {
   async again() {
     const place = await context(), tab = await open(place);
     await tab.goto(page(asked.pages.bit));
+    const form = await tab.text();
     await tab.respond(1);
     const first = await tab.evaluate(DRAW), posts = tab.posts.length;
     await tab.tell("Page.reload");
@@ -337,7 +341,7 @@ const SCENES = {
     const second = await tab.evaluate(DRAW), other = await open(place);
     await other.goto(page(asked.pages.bit));
     const third = await other.evaluate(DRAW);
-    return { page: await other.text(), first, second, third, posts, more: tab.posts.length - posts + other.posts.length, found: await looked(other, "answered") };
+    return { page: await other.text(), form, first, second, third, posts, more: tab.posts.length - posts + other.posts.length, found: await looked(other, "answered") };
   },
 
   /** Visits before and after the survey's keys expire, to another survey of the same origin. */

@@ -97,6 +97,7 @@ def play(url: str, scenes: Sequence[str], profile: Path, **more: object) -> Mapp
             "invited": "invited",
             "languages": "words",
             "reset": "reset",
+            "little": "little",
             "versions": "versions",
         },
         "answers": ANSWERS,
@@ -146,6 +147,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     folder = tmp_path_factory.mktemp("ask")
     data, site = folder / "data", folder / "site"
     published = {name: publish(data, name, late()) for name in ("late", "left", "done")}
+    publish(data, "little", late("8"))
     publish(data, "reset", question("reset", "bit", "1"))
     publish(data, "kinds", KINDS, title="Of every kind")
     app = publish(data, "app", bit(over="any"), round="month")
@@ -446,6 +448,12 @@ def test_a_survey_that_protects_little_says_so(played: Played) -> None:
         assert "nobody can be sure" not in text.lower()
     assert "Diese Umfrage schützt Ihre Antwort nur wenig" in kinds["german"]
     assert "niemand" not in kinds["german"].lower()
+    assert (
+        "Of 10,000 people who say yes, about 9,997 send yes and 3 send no."
+        in (played.scenes["others"]["little"]["text"])
+    )
+    sent = played.scenes["others"]["little"]["draw"]["text"]
+    assert "every number from 0.03 to 100.00 sends: Yes." in sent or "0.00 to 0.03" in sent
     usual = played.scenes["again"]["page"]
     assert little not in usual
     assert "Nobody can be sure that it is true." in usual
@@ -470,14 +478,27 @@ def test_the_page_uses_the_browser_s_language_if_it_has_it(played: Played) -> No
 
 QUESTIONS = {
     "Who asks, and why?": ("Find out how often people come late.", "Asked by Example Ltd"),
+    "What can someone learn about me?": (
+        "they can be at most 24 % sure after (ε 1)",
+        "it can tell that you took part",
+    ),
+    "Who could still see my answer?": (
+        "Anyone who can change this page's script could see your answer.",
+        "So could this browser's extensions, and anyone who sees this screen.",
+    ),
     "Why can no one know the answer?": (
         "Your device may change your answer by chance before it sends it",
         "If someone is 10 % sure before, they can be at most 24 % sure after (ε 1).",
         "Of 100 people who say yes, about 73 send yes and 27 send no.",
+        "Of 100 people who say no, about 27 send yes.",
     ),
     "What was sent?": ("What was sent", "This was sent: "),
     "Who sees what?": ("Who sees what", "could see your answer", "your network address"),
     "Can I answer again, or take it back?": ("This browser has already answered.",),
+}
+BEFORE = {
+    "again": "You cannot take it back. This browser answers this survey only once.",
+    "weekly": "You cannot take it back. This browser answers once in each round.",
 }
 
 
@@ -487,6 +508,12 @@ def test_a_respondent_finds_the_answer_in_the_page_s_own_words(played: Played, a
     """The questions were written before the page."""
     text = played.scenes["again"]["page"]
     assert [words for words in QUESTIONS[asks] if words not in text] == []
+
+
+@BROWSER
+def test_a_respondent_knows_before_pressing_that_the_answer_is_final(played: Played) -> None:
+    assert BEFORE["again"] in played.scenes["again"]["form"]
+    assert BEFORE["weekly"] in played.scenes["others"]["weekly"]
 
 
 REFUSALS = {

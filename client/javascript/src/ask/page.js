@@ -386,7 +386,10 @@ class Page {
       ...(survey.asksOne ? [paragraph(texts.one_of)] : []),
       ...fields,
       make("button", { class: "send" }, texts.press),
-      paragraph(texts.once, { class: "soft" }),
+      paragraph(
+        `${texts.once} ${survey.rounds > 1 ? texts.each_round : texts.not_again}`,
+        { class: "soft" },
+      ),
     ));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -446,9 +449,13 @@ class Page {
     const other = { "randomized-response": 1n, "k-randomized-response": undefined };
     if (!(asked.mechanism in other)) return [];
     const options = BigInt(asked.options?.length ?? 2);
-    const lie = Math.round(Number(100n * BigInt(asked.integers[0]) * (options - 1n)) / 2 ** 64);
+    const share = Number(BigInt(asked.integers[0]) * (options - 1n)) / 2 ** 64;
+    let all = 100;
+    while (all * share < 1) all *= 10;
+    const lie = Math.round(all * share), { format } = new Intl.NumberFormat(this.#root.lang);
     const form = asked.kind === "bit" ? this.#texts.odds_bit : this.#texts.odds_choice;
-    return [paragraph(fill(form, { keep: 100 - lie, lie }))];
+    const numbers = { all: format(all), keep: format(all - lie), lie: format(lie) };
+    return [paragraph(fill(form, numbers))];
   }
 
   /** Return the draw, if it was just made, and what was sent. @param {Sent | undefined} sent @param {string | undefined} refused @param {boolean} waits @param {boolean} isAgain */
@@ -511,7 +518,7 @@ class Page {
       const side = draw.coin ? texts.heads : texts.tails;
       return [paragraph(`${said} ${fill(texts.coin, { side, sent })}`)];
     }
-    const [drawn, from, to] = percent(draw.roll, draw.from, draw.to + 1n);
+    const [drawn, from, to] = percent(draw.roll, draw.from, draw.to + 1n, 0n, ONE);
     const all = fill(texts.of, { all: String(ONE) });
     const numbers = [
       [texts.drawn_integer, `${draw.roll} ${all}`],

@@ -14,6 +14,8 @@ const ENGLISH = {
   bytes: "Only the first {length} bytes count.",
   press: "Send",
   once: "Press once. Your report is stored on this device and then sent. You cannot take it back.",
+  not_again: "This browser answers this survey only once.",
+  each_round: "This browser answers once in each round.",
   one_of:
     "Your device picks one of these questions by chance, and sends a report of that one only.",
   versions: "This survey compares {count} versions. Your device picked yours by chance:",
@@ -25,13 +27,14 @@ const ENGLISH = {
     "Your device may change your answer by chance before it sends it, but seldom enough that someone who sees all that it sends can be almost sure of your answer.",
   belief: "If someone is 10 % sure before, they can be at most {share} % sure after (ε {epsilon}).",
   beyond: "If someone is 10 % sure before, they can be more than 99 % sure after (ε {epsilon}).",
-  odds_bit: "Of 100 people who say yes, about {keep} send yes and {lie} send no.",
+  odds_bit:
+    "Of {all} people who say yes, about {keep} send yes and {lie} send no. Of {all} people who say no, about {lie} send yes.",
   odds_choice:
-    "Of 100 people, about {keep} send their own answer. The others send a different one.",
+    "Of {all} people, about {keep} send their own answer. The others send a different one.",
   picture:
     "100 people. Someone suspects {before} of them before seeing what they send, and at most {after} of them afterwards.",
-  before: "before: 10",
-  after: "after: at most {share}",
+  before: "suspected before: 10",
+  after: "suspected afterwards: at most {share}",
   leaves_title: "Who sees what",
   leaves:
     "Sent in clear with the report: {names}. The server sees your network address while the report arrives, so it can tell that you took part.",
@@ -42,7 +45,7 @@ const ENGLISH = {
   kept:
     "The server deletes the report by {until}. Backups may keep it longer. The counts are kept.",
   trust:
-    "Anyone who can change this page's script could see your answer. The page's files are listed in the server's public register, so that anyone can check them.",
+    "Anyone who can change this page's script could see your answer. So could this browser's extensions, and anyone who sees this screen. The page's files are listed in the server's public register, so that anyone can check them.",
   invitation:
     "The person who gave you this code, working together with the server, may know which report is yours.",
   checked: "Survey {id}, signed by the key {key}.",
@@ -109,6 +112,8 @@ const GERMAN = {
   press: "Senden",
   once:
     "Drücken Sie nur einmal. Ihre Meldung wird auf diesem Gerät gespeichert und dann gesendet. Sie können sie nicht zurücknehmen.",
+  not_again: "Dieser Browser beantwortet diese Umfrage nur einmal.",
+  each_round: "Dieser Browser antwortet einmal in jeder Runde.",
   one_of: "Ihr Gerät wählt eine dieser Fragen zufällig aus und sendet nur zu dieser eine Meldung.",
   versions:
     "Diese Umfrage vergleicht {count} Varianten. Ihr Gerät hat Ihre Variante zufällig gewählt:",
@@ -122,12 +127,14 @@ const GERMAN = {
     "Wer sich vorher zu 10 % sicher ist, kann sich danach zu höchstens {share} % sicher sein (ε {epsilon}).",
   beyond:
     "Wer sich vorher zu 10 % sicher ist, kann sich danach zu mehr als 99 % sicher sein (ε {epsilon}).",
-  odds_bit: "Von 100 Menschen, die mit Ja antworten, senden etwa {keep} Ja und {lie} Nein.",
-  odds_choice: "Von 100 Menschen senden etwa {keep} ihre eigene Antwort, die anderen eine andere.",
+  odds_bit:
+    "Von {all} Menschen, die mit Ja antworten, senden etwa {keep} Ja und {lie} Nein. Von {all} Menschen, die mit Nein antworten, senden etwa {lie} Ja.",
+  odds_choice:
+    "Von {all} Menschen senden etwa {keep} ihre eigene Antwort, die anderen eine andere.",
   picture:
     "100 Menschen. Jemand verdächtigt {before} von ihnen, bevor ihre Meldungen bekannt sind, und danach höchstens {after} von ihnen.",
-  before: "vorher: 10",
-  after: "danach: höchstens {share}",
+  before: "vorher verdächtigt: 10",
+  after: "danach verdächtigt: höchstens {share}",
   leaves_title: "Wer was sieht",
   leaves:
     "Offen mit der Meldung gesendet werden: {names}. Der Server sieht Ihre Netzwerkadresse, während die Meldung ankommt, und weiß deshalb, dass Sie teilgenommen haben.",
@@ -138,7 +145,7 @@ const GERMAN = {
   kept:
     "Der Server löscht die Meldung bis zum {until}. In Sicherungskopien kann sie länger erhalten bleiben. Die Zählung bleibt gespeichert.",
   trust:
-    "Wer das Skript dieser Seite ändern kann, könnte Ihre Antwort sehen. Die Dateien der Seite stehen im öffentlichen Register des Servers, damit alle sie prüfen können.",
+    "Wer das Skript dieser Seite ändern kann, könnte Ihre Antwort sehen, ebenso die Erweiterungen dieses Browsers und alle, die diesen Bildschirm sehen. Die Dateien der Seite stehen im öffentlichen Register des Servers, damit alle sie prüfen können.",
   invitation:
     "Wer Ihnen diesen Code gegeben hat, könnte zusammen mit dem Server herausfinden, welche Meldung von Ihnen stammt.",
   checked: "Umfrage {id}, signiert mit dem Schlüssel {key}.",
