@@ -11,9 +11,9 @@ import pytest
 
 from deniable.server.planning import forecast
 from deniable.server.planning.planned_question import read
+from deniable.server.results.advice import describe
 from deniable.server.shuffling.amplification import report_epsilon
 from deniable.shared.cli.command import main
-from deniable.server.results.advice import describe
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import KClosest, KRandomizedResponse, mechanisms
 from deniable.shared.survey.document import LOOKS
