@@ -204,6 +204,16 @@ def test_tokens_have_a_role_until_they_expire(store: Store) -> None:
     assert store.valid_token("secret", NOON) is None
 
 
+def test_a_token_with_a_label_is_revoked_first_and_then_deleted(store: Store) -> None:
+    store.add_token("secret", "app", NOON, NOON + timedelta(days=1), label="channel=ci")
+    (token,) = store.tokens()
+    store.revoke_token(token.id)
+    assert store.valid_token("secret", NOON) is None
+    assert [kept.label for kept in store.tokens()] == ["channel=ci"]
+    store.revoke_token(token.id)
+    assert store.tokens() == []
+
+
 def test_tokens_have_distinct_names_and_the_day_of_their_last_use(store: Store) -> None:
     end = NOON + timedelta(days=1)
     store.add_token("first", "analyst", NOON, end, "ci")

@@ -50,6 +50,16 @@ def median_of(rows: Sequence[Row]) -> Row:
     return median
 
 
+def test_reports_that_name_no_value_are_no_group() -> None:
+    """Anyone may send them, so with a leaked token a forger would have two groups of three."""
+    rows = [row(0, 0.1, 1), row(0, 0.2, 1), row(48, END_OF_FORGERY, 52)]
+    parts = [
+        ByLabel(name="channel", value=value, reports=100, questions={"crashed": (one,)})
+        for value, one in zip((*CHANNELS[:2], "other"), rows, strict=True)
+    ]
+    assert list(medians(ASKED, parts)) == []
+
+
 # Guarantees
 
 HONEST = st.tuples(*[st.floats(0, 1)] * 3).map(lambda shifts: (-shifts[0], shifts[2], shifts[1]))

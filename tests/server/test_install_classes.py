@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from deniable.server.http.tokens import new_token
+from deniable.server.intake.writer import Unavailable
 from deniable.server.store import FILE, PublishedSurvey
 from deniable.shared.cli.command import main
 from deniable.shared.envelope import Envelope, encode_report
@@ -77,32 +79,38 @@ def test_others_may_not_name_a_value_of_a_bound_label(here: World) -> None:
         assert counts(send(here, token, [carrying(asked, 10 + number, None)])) == (1, [])
 
 
-def test_an_expired_token_and_an_experiment_bind_nothing(here: World) -> None:
+def test_an_experiment_cannot_be_bound(here: World) -> None:
     """Devices draw arms, so no class of installs can have one to itself."""
     arms = label("search", arms=["old", "new"])
-    asked, drawn = here.publish(survey(BIT + CHANNEL)), here.publish(survey(BIT + arms, name="new"))
+    drawn = here.publish(survey(BIT + arms, name="new"))
     payload = encode_report(drawn.survey, [1], {"search": "old"})
-    token_of(here, "channel=ci")
     token_of(here, "search=new")
-    assert counts(send(here, None, [carrying(asked, 1, "ci")])) == (0, [0])
-    assert counts(send(here, None, [Envelope(drawn.id, DECEMBER, bytes(16), 1, payload)])) == (
-        1,
-        [],
-    )
-    here.clock.pass_(days=1)
-    assert counts(send(here, None, [carrying(asked, 1, "ci")])) == (1, [])
+    sent = Envelope(drawn.id, DECEMBER, bytes(16), 1, payload)
+    assert counts(send(here, None, [sent])) == (1, [])
 
 
-def test_a_revoked_class_sends_nothing_while_another_class_remains(here: World) -> None:
-    """The leaked token is refused, and its value does not become free for reports without one."""
+def test_a_revoked_or_expired_token_still_binds_its_label(here: World) -> None:
+    """Otherwise, anyone could name the values of the label as soon as its last token has ended."""
     asked = here.publish(survey(BIT + CHANNEL))
     shop, leaked = token_of(here, "channel=play-store"), token_of(here, "channel=ci", name="leaked")
-    (row,) = [token for token in here.store.tokens() if token.name == "leaked"]
-    here.store.revoke_token(row.id)
+    here.store.revoke_token(identifier(here, "leaked"))
     here.clock.pass_(seconds=1)
     assert send(here, leaked, [carrying(asked, 1, "ci")]).status_code == 401
     assert counts(send(here, None, [carrying(asked, 2, "ci")])) == (0, [0])
     assert counts(send(here, shop, [carrying(asked, 3, "play-store")])) == (1, [])
+    here.clock.pass_(days=1)
+    assert send(here, shop, [carrying(asked, 4, "play-store")]).status_code == 401
+    assert counts(send(here, None, [carrying(asked, 5, "ci")])) == (0, [0])
+    for token in here.store.tokens():
+        for _ in range(2):
+            here.store.revoke_token(token.id)
+    here.clock.pass_(seconds=1)
+    assert counts(send(here, None, [carrying(asked, 5, "ci")])) == (1, [])
+
+
+def identifier(here: World, name: str) -> str:
+    (row,) = [token for token in here.store.tokens() if token.name == name]
+    return row.id
 
 
 def test_each_token_has_an_hourly_limit_per_survey(here: World) -> None:
@@ -120,6 +128,38 @@ def test_each_token_has_an_hourly_limit_per_survey(here: World) -> None:
     assert counts(send(here, few, [plain])) == (1, [])
     here.clock.pass_(hours=1)
     assert counts(send(here, few, [carrying(asked, 5, "ci")])) == (1, [])
+
+
+def test_only_accepted_reports_count(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, retries and refused bodies would use up the limit of honest installs."""
+    asked, other = here.publish(survey(BIT + CHANNEL)), here.publish(survey(name="other"))
+    token = token_of(here, limit=4)
+    first = carrying(asked, 1, "ci", "ci")
+    assert counts(send(here, token, [first])) == (2, [])
+    answer = send(here, token, [first])
+    assert (answer.json["accepted"], answer.json["duplicates"]) == (0, 2)
+    many = [Envelope(other.id, DECEMBER, bytes([n]) * 16, 1, b"\1") for n in range(5)]
+    assert send(here, token, [carrying(asked, 2, "ci"), *many]).status_code == 413
+    assert counts(send(here, token, many[:4])) == (4, [])
+    assert send(here, token, [carrying(asked, 2, "ci"), many[4]]).status_code == 429
+    with monkeypatch.context() as patched:
+        patched.setattr(here.writer, "submit", unavailable)
+        assert send(here, token, [carrying(asked, 2, "ci")]).status_code == 503
+    assert counts(send(here, token, [carrying(asked, 2, "ci", "ci")])) == (2, [])
+    assert send(here, token, [carrying(asked, 3, "ci")]).status_code == 429
+
+
+def unavailable(*_: object) -> None:
+    raise Unavailable("the store does not answer")
+
+
+def test_tokens_do_not_share_a_limit(here: World) -> None:
+    surveys = [here.publish(survey(BIT, name=f"survey-{n}")) for n in range(6)]
+    for _ in range(20):
+        token = token_of(here, limit=1)
+        for asked in surveys:
+            sent = Envelope(asked.id, DECEMBER, os.urandom(16), 1, b"\1")
+            assert counts(send(here, token, [sent])) == (1, [])
 
 
 def test_a_body_above_the_limit_can_be_divided(here: World) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from deniable.server.http import rate_limit
+from deniable.server.intake import limits
 from deniable.server.intake.limits import Limits, neighbourhood
 from deniable.server.store import PublishedSurvey, create_store
 from deniable.shared.envelope import CONTENT_TYPE
@@ -145,9 +146,10 @@ def test_a_full_ipv6_network_takes_no_quota_from_others() -> None:
     assert sum(quota.wait(other, "a") > 0 for other in others) < 16
 
 
-def test_the_table_has_a_fixed_size_and_stores_no_address() -> None:
+def test_the_table_has_a_fixed_size_and_stores_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """The size is the same for any number of senders, and an address gets a new slot every hour."""
-    made = Limits(10, clock := Hands(), counters=64)
+    monkeypatch.setattr(limits, "COUNTERS", 64)
+    made = Limits(10, clock := Hands())
     taken = sum(made.wait(number.to_bytes(3), "a") == 0 for number in range(10_000))
     assert taken == 64 * 10
     places = set()

@@ -220,8 +220,17 @@ def _revoke_token(args: Namespace) -> int:
             )
         (token,) = matches
         store.revoke_token(token.id)
+        bound = any(other.id == token.id for other in store.tokens())
     document = {"revoked": token.id, "name": token.name, "role": token.role}
-    return show(args, document, [f"revoked {token.id} (role {token.role})"])
+    lines = [f"revoked {token.id} (role {token.role})"]
+    if bound:
+        document["still_bound"] = token.label
+        name, _, value = token.label.partition("=")
+        lines.append(
+            f"reports still need a token to name {value} or another {name}; to let anyone name "
+            "them, revoke each token of this label once more"
+        )
+    return show(args, document, lines)
 
 
 def audit_arguments(parser: ArgumentParser) -> None:

@@ -19,11 +19,13 @@ a statement about dropped envelopes is stored.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email.message import Message
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, cast
 
 from msgspec import Meta, Struct
@@ -69,7 +71,7 @@ INSIDE_SEALED = 1  # limit on reports in a sealed envelope, whose number a relay
 TOO_LARGE = ("too-many", "too-long")  # codes of bodies refused with 413; all others get 400
 TOKEN_FRESH_SECONDS = 0.25
 MAX_FRESH_TOKENS = 1_000
-TOKEN_COUNTERS = 2**14
+TOKEN_SECONDS = 3_600.0  # after which the counts of all tokens begin again
 MISSING_KEY_SECONDS = 60
 MANY = "too many reports of this survey came from addresses near this one; send it again later"
 OVER_LIMIT = "this app token has sent as many reports of this survey as it may in an hour"
@@ -122,7 +124,8 @@ class AppTokens:
     """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock, self._limits = clock, Limits(0, clock, TOKEN_COUNTERS)
+        self._clock, self._until = clock, 0.0
+        self._counts = Counter[tuple[str, str]]()  # reports by token and survey, in this hour
         self._fresh: dict[str, tuple[Token, float]] = {}
         self.bound_labels: frozenset[str] = frozenset()  # whose values need a token
 
@@ -145,26 +148,46 @@ class AppTokens:
         return self._fresh[authorization][0]
 
     def read_labels(self, store: StoreReader) -> None:
-        """Read which labels the app tokens are bound to."""
-        now = self._clock.now()
-        names = {token.class_of_installs[0] for token in store.tokens() if token.expires > now}
+        """Read which labels the app tokens are bound to, even those that are no longer valid."""
+        names = {token.class_of_installs[0] for token in store.tokens()}
         self.bound_labels = frozenset(names - {""})
 
-    def limit(self, authorization: str | None, decisions: Sequence[Decision]) -> None:
-        """Count a body's admitted reports, or refuse the body if its token has sent too many."""
+    def reserve(self, authorization: str | None, decisions: Sequence[Decision]) -> Token | None:
+        """Count a body's admitted reports, or refuse the body if its token has sent too many.
+
+        Return the token if it has a limit.
+        """
         token = self.find(authorization)
         if token is None or not token.limit:
-            return
+            return None
+        if self._clock.seconds() >= self._until:
+            self._counts.clear()
+            self._until = self._clock.seconds() + TOKEN_SECONDS
         totals = Counter[str]()
         for decision in decisions:
             if isinstance(decision, Upload):
                 totals[decision.survey.id] += decision.count
+        if max(totals.values(), default=0) > token.limit:
+            most = quantity(token.limit, "report")
+            raise HttpError(413, BODY_OVER_LIMIT.format(most), "too-many")
+        if any(self._counts[token.id, survey] + n > token.limit for survey, n in totals.items()):
+            seconds = math.ceil(self._until - self._clock.seconds())
+            raise HttpError(429, OVER_LIMIT, "rate-limited", seconds)
         for survey, reports in totals.items():
-            if reports > token.limit:
-                most = quantity(token.limit, "report")
-                raise HttpError(413, BODY_OVER_LIMIT.format(most), "too-many")
-            if seconds := self._limits.wait(token.id.encode(), survey, reports, token.limit):
-                raise HttpError(429, OVER_LIMIT, "rate-limited", seconds)
+            self._counts[token.id, survey] += reports
+        return token
+
+    def give_back(
+        self, token: Token | None, decisions: Sequence[Decision], written: Sequence[Outcome] = ()
+    ) -> None:
+        """Count only the reports that were accepted."""
+        if token is None:
+            return
+        uploads = (decision for decision in decisions if isinstance(decision, Upload))
+        for upload, outcome in zip_longest(uploads, written):
+            if outcome != ACCEPTED:
+                key = token.id, upload.survey.id
+                self._counts[key] = max(0, self._counts[key] - upload.count)
 
 
 @dataclass(frozen=True)

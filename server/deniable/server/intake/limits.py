@@ -1,4 +1,4 @@
-"""Hourly rate limit for reports, per survey and sender: a network neighbourhood or an app token.
+"""Hourly rate limit for reports without a token, per survey and network neighbourhood.
 
 A neighbourhood is an IPv4 /24 or an IPv6 /64, which one person can easily control. A person may
 also have a whole IPv6 /56 or /48, so the networks around an IPv6 /64 have limits of their own,
@@ -28,28 +28,26 @@ NETWORK_FACTORS = {7: 4, 6: 16, 4: 4_096}
 
 
 class Limits:
-    """Thread-safe counters of reports per sender and survey."""
+    """Thread-safe counters of reports per neighbourhood and survey."""
 
-    def __init__(self, most: int, clock: Clock | None = None, counters: int = COUNTERS) -> None:
-        self._most, self._clock, self._counters = most, clock or Clock(), counters
+    def __init__(self, most: int, clock: Clock | None = None) -> None:
+        self._most, self._clock = (
+            min(most, MAX_COUNT),
+            clock or Clock(),
+        )
         self._lock = threading.Lock()
         self._begin()
 
-    def wait(self, sender: bytes, survey: str, reports: int = 1, limit: int | None = None) -> int:
-        """Count reports, or only check, and return 0. Over the limit, return seconds to a retry.
-
-        Without a `limit`, that of all senders holds.
-        """
-        each = self._most if limit is None else limit
+    def wait(self, sender: bytes, survey: str, reports: int = 1) -> int:
+        """Count reports, or only check, and return 0. Over the limit, return seconds to a retry."""
         with self._lock:
             if self._clock.seconds() >= self._until:
                 self._begin()
             limits = {
-                self._index(network, survey): min(factor * each, MAX_COUNT)
+                self._index(network, survey): min(factor * self._most, MAX_COUNT)
                 for network, factor in networks(sender).items()
             }
-            wanted = max(1, reports)
-            if any(self._counts[index] + wanted > most for index, most in limits.items()):
+            if any(self._counts[index] >= most for index, most in limits.items()):
                 return math.ceil(self._until - self._clock.seconds())
             for index in limits:
                 self._counts[index] += reports
@@ -58,12 +56,12 @@ class Limits:
     def _index(self, network: bytes, survey: str) -> int:
         named = bytes([len(network)]) + network + survey.encode()
         hashed = hashlib.blake2b(named, key=self._key, digest_size=8)
-        return int.from_bytes(hashed.digest()) % self._counters
+        return int.from_bytes(hashed.digest()) % COUNTERS
 
     def _begin(self) -> None:
         self._until = self._clock.seconds() + WINDOW_SECONDS
         self._key = secrets.token_bytes(16)
-        self._counts = array("I", bytes(4 * self._counters))
+        self._counts = array("I", bytes(4 * COUNTERS))
 
 
 def networks(sender: bytes) -> dict[bytes, int]:

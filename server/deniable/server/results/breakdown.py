@@ -195,11 +195,14 @@ def _answers(
 
 
 def medians(survey: Survey, parts: Sequence[ByLabel]) -> Iterator[Median]:
-    """Yield the medians of a round or period with these results by label."""
+    """Yield the medians of a round or period with these results by label.
+
+    The reports under "other" are no group: anyone may send them.
+    """
     for label, question in product(survey.labels, survey.questions):
         groups = {
             part.value: rows
-            for part in parts if part.name == label.name
+            for part in parts if part.name == label.name and part.value != OTHER_NAME
             for rows in [part.questions[question.name]] if rows[0].estimate is not None
         }  # fmt: skip
         if label.values and question.labels and len(groups) >= FEWEST_GROUPS:

@@ -299,7 +299,10 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
         """Store a token; raise Refused if another token has its name."""
 
     def revoke_token(self, identifier: str, by: str = COMMAND) -> None:
-        """Revoke the tokens whose ids begin with `identifier`."""
+        """Revoke the tokens whose ids begin with `identifier`.
+
+        A token with a label ends, and goes on binding its label until it is revoked once more.
+        """
 
     def note_use(self, identifier: str, day: date) -> None:
         """Store the last day on which a token was used."""

@@ -717,8 +717,14 @@ class SqlStore(SqlReader):
 
     def revoke_token(self, identifier: str, by: str = COMMAND) -> None:
         with self._writing("revoke a token") as connection:
-            statement = "DELETE FROM tokens WHERE substr(hash, 1, ?) = ? RETURNING name, role"
-            rows = connection.execute(statement, (len(identifier), identifier)).fetchall()
+            those, ended = "substr(hash, 1, ?) = ?", "(label = '' OR expires <= created)"
+            rows = list[tuple[str, str]]()
+            for statement in (
+                f"DELETE FROM tokens WHERE {those} AND {ended}",
+                f"UPDATE tokens SET expires = created WHERE {those} AND NOT {ended}",
+            ):
+                values = (len(identifier), identifier)
+                rows += connection.execute(f"{statement} RETURNING name, role", values).fetchall()
             for name, role in rows:
                 _record(connection, by, "revoked a token", f"{name} ({role})")
 
