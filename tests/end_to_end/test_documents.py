@@ -67,6 +67,7 @@ RUN = {
     ("server/DEPLOYING.md", "A proxy for the dashboard"): DEPLOYED,
     ("server/DEPLOYING.md", "A relay"): DEPLOYED,
     ("server/DEPLOYING.md", "Limits on forged reports"): SHOWN,
+    ("server/DEPLOYING.md", "App tokens by class of installs"): SHOWN,
     ("server/DEPLOYING.md", "Estimates in Prometheus"): ALERTS,
     ("server/DEPLOYING.md", "Alerts from the server"): ALERTS,
     ("server/DEPLOYING.md", "Backups"): SHOWN,

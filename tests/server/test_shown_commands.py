@@ -180,6 +180,7 @@ def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> Non
     """
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
     serve, tokens = blocks("DEPLOYING.md", "Limits on forged reports")
+    assert tokens in blocks("DEPLOYING.md", "App tokens by class of installs")
     shell(f"set -e\n{tokens.replace('DIR', 'data')}", tmp_path)
     (register,) = blocks("DEPLOYING.md", "The register")
     (doctor,) = blocks("DEPLOYING.md", "Damaged files")
