@@ -9,10 +9,12 @@ find planted bugs.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,13 +23,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from statistics import quantiles
 
 import pytest
 
 from deniable.client import Client, Policy
 from deniable.server.http.tokens import new_token
 from deniable.server.intake.commit import open_recovered
-from deniable.server.store import create_store, open_store
+from deniable.server.store import Crowd, Store, create_store, open_store
 from deniable.shared.sealed_envelope import SEALED_TYPE, parse_sealed, seal
 from deniable.shared.survey.keys import create_sealing_key, public_hex
 from tests.eventually import PATIENCE, eventually
@@ -48,6 +51,10 @@ class Trial:
     reports: int
     kills: int
     bug: str | None = None
+    surveys: int = 1
+    batch: int = BATCH
+    seconds: list[float] = field(default_factory=list)  # of each acknowledged request
+    sent_bytes: int = 0  # in bodies of acknowledged requests
     acknowledged: int = 0
     retries: int = 0
     sent_again: int = 0
@@ -57,20 +64,24 @@ class Trial:
     in_batches: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self) -> list[int]:
-        """Run the trial and return the final tally: the number of reports, then the cells."""
+    def run(self) -> list[list[int]]:
+        """Run the trial; return each survey's final tally: number of reports, then the cells."""
         key = self.folder / "sealing.pem"
         public, today = public_hex(create_sealing_key(str(key))), datetime.now(UTC).date()
         with create_store(self.folder / "data") as store:
-            self.asked = published(
-                store,
-                survey(
-                    choice(40, "k-randomized-response"),
-                    opens=today,
-                    closes=today + timedelta(days=40),
-                    sealed_to=public,
-                ),
-            )
+            self.asked = [
+                published(
+                    store,
+                    survey(
+                        choice(40, "k-randomized-response"),
+                        name=f"survey-{number}",
+                        opens=today,
+                        closes=today + timedelta(days=40),
+                        sealed_to=public,
+                    ),
+                )
+                for number in range(self.surveys)
+            ]
             self.token = new_token()
             now = datetime.now(UTC)
             store.add_token(self.token, "app", now, now + timedelta(days=1))
@@ -87,13 +98,19 @@ class Trial:
                 worker.result(PATIENCE)
             self.send_rest()
         with open_recovered(self.folder / "data") as store:
-            tallies = store.tallies(self.asked.sequence)
-            crowds = store.crowds(self.asked.sequence)
-            self.in_batches = sum(crowd.reports for crowd in crowds.values())
-            return [tallies[0].reports, *tallies[0].cells.tolist()] if tallies else [0]
+            self.in_batches = sum(crowd.reports for crowd in self.crowds(store))
+            tallies = [store.tallies(asked.sequence) for asked in self.asked]
+            return [[t[0].reports, *t[0].cells.tolist()] if t else [0] for t in tallies]
 
-    def truth(self) -> list[int]:
-        return [self.reports, *expected_cells(self.asked.survey, range(self.reports))]
+    def crowds(self, store: Store) -> list[Crowd]:
+        return [c for asked in self.asked for c in store.crowds(asked.sequence).values()]
+
+    def truth(self) -> list[list[int]]:
+        return [
+            [len(numbers), *expected_cells(asked.survey, numbers)]
+            for first, asked in enumerate(self.asked)
+            for numbers in [range(first, self.reports, self.surveys)]
+        ]
 
     # The relay
 
@@ -106,14 +123,14 @@ class Trial:
         finally:
             self.relay.kill_group()
 
-    def start(self, port: int, batch: int = BATCH) -> Server:
+    def start(self, port: int, batch: int | None = None) -> Server:
         command = [sys.executable, str(PLANTED), self.bug, "relay"] if self.bug else None
         return start_relay(
             self.folder,
             self.server.url,
             token=self.token,
             port=port,
-            batch=batch,
+            batch=batch or self.batch,
             command=command,
         )
 
@@ -134,8 +151,7 @@ class Trial:
         """Wait for the last whole batch, then let another relay send what is left."""
         eventually(self.has_sent, "the end of the last whole batch")
         with open_store(self.folder / "data") as store:
-            crowds = store.crowds(self.asked.sequence)
-            self.smallest = min((crowd.smallest for crowd in crowds.values()), default=0)
+            self.smallest = min((crowd.smallest for crowd in self.crowds(store)), default=0)
         self.relay.kill_group()
         self.relay = self.start(self.port, batch=1)
         eventually(self.is_empty, "the relay's end")
@@ -147,10 +163,12 @@ class Trial:
         """Return whether all whole batches have left."""
         time.sleep(0.1)
         try:
-            held = sum(len(parse_sealed(path.read_bytes())) for path in self.files("gathering"))
+            held = Counter[str]()
+            for path in self.files("gathering"):
+                held[path.parent.name] += len(parse_sealed(path.read_bytes()))
         except FileNotFoundError:  # the relay has moved a file since it was listed
             return False
-        return held < BATCH and not self.files("leaving")
+        return max(held.values(), default=0) < self.batch and not self.files("leaving")
 
     def is_empty(self) -> bool:
         time.sleep(0.1)
@@ -160,34 +178,51 @@ class Trial:
 
     def device(self, number: int) -> None:
         chance = random.Random(number)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
         for report in range(number, self.reports, DEVICES):
-            made = envelope(self.asked, report, round_number=this_round(self.asked))
+            asked = self.asked[report % self.surveys]
+            made = envelope(asked, report, round_number=this_round(asked))
             sent = seal(made, self.public).pack()
-            while not self.send(sent):
+            while not self.send(sent, connection):
                 self.retries += 1
                 time.sleep(0.02)
             with self.lock:
                 self.acknowledged += 1
             if chance.random() < 0.1:
-                self.sent_again += self.send(sent)
+                self.sent_again += self.send(sent, connection)
+        connection.close()
 
-    def send(self, sent: bytes) -> bool:
+    def send(self, sent: bytes, connection: HTTPConnection) -> bool:
         """Send a report, and return True if it was acknowledged."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        began = time.monotonic()
         try:
             connection.request("POST", "/v1/envelopes", sent, {"Content-Type": SEALED_TYPE})
             answer = connection.getresponse()
             answer.read()
         except (OSError, HTTPException):
+            connection.close()  # the next request opens it again
             return False
-        finally:
-            connection.close()
         assert answer.status in (202, 503), answer.status
+        if answer.status == 202:
+            with self.lock:
+                self.seconds.append(time.monotonic() - began)
+                self.sent_bytes += len(sent)
         return answer.status == 202
+
+    def __str__(self) -> str:
+        percentiles = quantiles(self.seconds, n=100)
+        median, late = percentiles[49], percentiles[98]
+        return (
+            f"{self.reports} reports of {self.surveys} surveys, {self.kills} kills of the relay: "
+            f"{self.gathering} while a batch gathered, {self.leaving} while one left; "
+            f"{self.retries} retries, {self.sent_again} sent again; lost 0, double 0; smallest "
+            f"batch {self.smallest}; answers after {1e3 * median:.3g} ms, 99 % within "
+            f"{1e3 * late:.3g} ms; {self.sent_bytes / len(self.seconds):.0f} bytes a body"
+        )
 
 
 def test_three_kills_lose_and_duplicate_nothing(tmp_path: Path) -> None:
-    trial = Trial(tmp_path, reports=800, kills=3)
+    trial = Trial(tmp_path, reports=800, kills=3, surveys=3)
     assert trial.run() == trial.truth()
     assert (trial.smallest >= BATCH, trial.in_batches) == (True, trial.reports)
     assert trial.retries > 0, "no kill interrupted a request"
@@ -195,15 +230,18 @@ def test_three_kills_lose_and_duplicate_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_twenty_kills_in_mid_batch_lose_and_duplicate_nothing(tmp_path: Path) -> None:
-    trial = Trial(tmp_path, reports=8_000, kills=20)
+@pytest.mark.parametrize(
+    ("reports", "surveys", "batch"),
+    [(8_000, 1, BATCH), (int(os.environ.get("RELAY_REPORTS", "100000")), 20, 500)],
+)
+def test_twenty_kills_in_mid_batch_lose_and_duplicate_nothing(
+    tmp_path: Path, reports: int, surveys: int, batch: int
+) -> None:
+    """Set RELAY_REPORTS to deliver more than 100,000 reports of 20 surveys."""
+    trial = Trial(tmp_path, reports, kills=20, surveys=surveys, batch=batch)
     assert trial.run() == trial.truth()
-    assert (trial.smallest >= BATCH, trial.in_batches) == (True, trial.reports)
-    print(
-        f"\n{trial.reports} reports, {trial.kills} kills of the relay: {trial.gathering} while a "
-        f"batch gathered, {trial.leaving} while one left; {trial.retries} retries, "
-        f"{trial.sent_again} sent again; lost 0, double 0; smallest batch {trial.smallest}"
-    )
+    assert (trial.smallest >= batch, trial.in_batches) == (True, trial.reports)
+    print(f"\n{trial}")
     assert trial.gathering > 0
     assert trial.leaving > 0, "no kill interrupted a leaving batch"
 
@@ -211,7 +249,7 @@ def test_twenty_kills_in_mid_batch_lose_and_duplicate_nothing(tmp_path: Path) ->
 @pytest.mark.long
 def test_the_trial_detects_acknowledgements_before_the_write(tmp_path: Path) -> None:
     trial = Trial(tmp_path, reports=200, kills=1, bug="acknowledges-first")
-    assert trial.run()[0] < trial.reports
+    assert trial.run()[0][0] < trial.reports
 
 
 def test_a_real_client_s_report_passes_through_a_relay(tmp_path: Path) -> None:
