@@ -7,12 +7,14 @@ refused.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,10 +27,14 @@ from deniable.shared.sealed_envelope import (
     SealedEnvelope,
     parse_sealed,
 )
+from tests.bench.load import ask
+from tests.bench.measure import seconds
 from tests.eventually import PATIENCE
-from tests.server.relays import MARK, OTHER, aggregating, relaying, sealed
+from tests.server.relays import MARK, MIB, OTHER, aggregating, relaying, sealed
 from tests.server.test_hostile import ENDLESS, MAX_GROWTH_BYTES, mutated, refused_after
 from tests.server.test_overload import head, peak_rss
+from tests.server.test_relay_batches import fake
+from tests.server.test_separation import DEVICES, REPORTS_EACH, check_rate, flooding
 from tests.server.world import Server
 
 FIELDS = (4, 8, 12)  # offsets of the key's mark, its second half, and the length
@@ -158,3 +164,38 @@ def test_oversized_bodies_use_no_memory_in_a_relay(relay: Server, what: str) -> 
     for _ in range(9):
         refused_after(relay, *TOO_MUCH[what], 413)
     assert peak_rss(relay) - before < MAX_GROWTH_BYTES
+
+
+MAX_FLOOD_BYTES = 128 * MIB  # 64 MB of bodies at a time, and what the relay needs to read them
+
+
+@pytest.mark.long
+def test_a_flood_of_large_bodies_takes_no_room_and_half_of_the_rate_at_most(tmp_path: Path) -> None:
+    """The bodies have a known mark and a possible length. Honest people always get 202."""
+    large = SealedEnvelope(MARK, bytes(max(LENGTHS))).pack()
+    number = itertools.count()
+
+    def report() -> bytes:
+        order = next(number)
+        (honest,) = fake(1, order)
+        body, sender = honest.pack(), f"\r\nX-Forwarded-For: 10.{order // 250}.{order % 250}.1"
+        return (
+            head(len(body), SEALED_TYPE).replace(b"\r\n\r\n", f"{sender}\r\n\r\n".encode()) + body
+        )
+
+    with (
+        aggregating() as script,
+        relaying(
+            tmp_path, script.url, batch=10**9, more=["--most", "64", "--proxy", "127.0.0.1"]
+        ) as relay,
+    ):
+        before = peak_rss(relay)
+        honest_seconds = partial(seconds, partial(ask, relay.port, DEVICES, REPORTS_EACH, report))
+        request = typed(head(len(large))) + large
+        with flooding(relay.port, request) as attacker:
+            check_rate(attacker, honest_seconds, "large bodies to a relay")
+        held = sum(path.stat().st_size for path in (tmp_path / "held").glob("*/*/*"))
+        assert held == next(number) * len(fake(1, 0)[0].pack())
+        grown = peak_rss(relay) - before
+        print(f"memory grew by {grown / MIB:.1f} MiB, and the disk holds {held / MIB:.1f} MiB")
+        assert grown < MAX_FLOOD_BYTES

@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -139,14 +139,21 @@ def test_no_request_of_any_role_increases_memory_by_more_than_64_mb(scene: Scene
 def flooded(
     scene: Scene, method: str, path: str, process: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Flood one address over 16 connections, with an operator's token where a role is needed."""
+    """Flood one address, with an operator's token where a role is needed."""
     body = COSTLY_JSON if method == "POST" else b""
     token = "" if process == "intake" else f"Authorization: Bearer {scene.tokens['operator']}\r\n"
     request = (
         f"{method} {path_of(scene, path)} HTTP/1.1\r\nHost: x\r\n{token}Content-Type: {JSON}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     ).encode() + body
-    command = [sys.executable, "-m", "tests.server.flood", str(scene.port(process)), str(ATTACKERS)]
+    with flooding(scene.port(process), request) as attacker:
+        yield attacker
+
+
+@contextmanager
+def flooding(port: int, request: bytes) -> Iterator[subprocess.Popen[bytes]]:
+    """Repeat a request over 16 connections."""
+    command = [sys.executable, "-m", "tests.server.flood", str(port), str(ATTACKERS)]
     attacker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert attacker.stdin is not None
     assert attacker.stdout is not None
@@ -163,19 +170,23 @@ def flooded(
 
 
 def check_share(scene: Scene, method: str, path: str, process: str) -> None:
+    with flooded(scene, method, path, process) as attacker:
+        check_rate(attacker, scene.honest_seconds, f"{method} {path} of {process}")
+
+
+def check_rate(
+    attacker: subprocess.Popen[bytes], honest_seconds: Callable[[], float], named: str
+) -> None:
     """Check the honest rate during a flood, relative to the rate without it."""
     shares = list[float]()
-    with flooded(scene, method, path, process) as attacker:
-        while len(shares) < ROUNDS or (median(shares) < LEAST_SHARE and len(shares) < MAX_ROUNDS):
-            attacker.send_signal(signal.SIGSTOP)
-            time.sleep(SETTLE_SECONDS)
-            alone = scene.honest_seconds()
-            attacker.send_signal(signal.SIGCONT)
-            shares.append(alone / scene.honest_seconds())
+    while len(shares) < ROUNDS or (median(shares) < LEAST_SHARE and len(shares) < MAX_ROUNDS):
+        attacker.send_signal(signal.SIGSTOP)
+        time.sleep(SETTLE_SECONDS)
+        alone = honest_seconds()
+        attacker.send_signal(signal.SIGCONT)
+        shares.append(alone / honest_seconds())
     rates = ", ".join(f"{share:.2f}" for share in sorted(shares))
-    print(
-        f"{method} {path} of {process}: honest rate {median(shares):.2f} times that alone: {rates}"
-    )
+    print(f"{named}: honest rate {median(shares):.2f} times that alone: {rates}")
     assert median(shares) >= LEAST_SHARE, rates
 
 
