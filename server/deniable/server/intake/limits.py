@@ -2,7 +2,8 @@
 
 A neighbourhood is an IPv4 /24 or an IPv6 /64, which one person can easily control. A person may
 also have a whole IPv6 /56 or /48, so the networks around an IPv6 /64 have limits of their own,
-which are multiples of the limit of one neighbourhood.
+which are multiples of the limit of one neighbourhood. Many /48 networks of one person remain
+possible, and cheap: these limits only slow such a sender down.
 
 No address is stored: a keyed hash selects a counter in a table, and the key exists only in memory,
 for one hour. The table has a fixed size, so networks may share a counter and its limit.
