@@ -227,6 +227,7 @@ def exact_delta(rows: Rows, people: int, epsilon: float) -> float:
 
 
 SEVERAL: dict[str, tuple[list[Mechanism], bool]] = {
+    "seven points": ([ProjectiveGeometry(Epsilon("0.5"), 5)], False),
     "two bits": (bits("0.5", 2), False),
     "bit and three options": ([*bits("1", 1), choice("1", 3)], False),
     "one of them": ([*bits("1", 1), choice("1", 3)], True),
