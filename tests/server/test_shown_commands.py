@@ -17,7 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from deniable.server.relay.forwarder import Settings
+from deniable.server.store import create_store
 from deniable.shared.survey.document import PERIODS, parse_toml
+from deniable.shared.survey.keys import public_hex
 from tests.command import DENIABLE, run
 from tests.eventually import PATIENCE, eventually
 from tests.server.test_archive import JANUARY, fill
@@ -210,19 +213,24 @@ def test_archives_work_as_shown(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_relay_works_as_shown(tmp_path: Path) -> None:
-    """Run "A relay" of DEPLOYING.md: both servers respond, and the token is accepted."""
+    """Run "A relay" of DEPLOYING.md, for a folder with data: both servers respond."""
+    with create_store(tmp_path / "data"):
+        pass
     (block,) = blocks("DEPLOYING.md", "A relay")
-    new, serve, create, relay = block.replace("DIR", "data").splitlines()
+    new, create, relay, serve = block.replace("DIR", "data").splitlines()
     shell(new, tmp_path)
-    more = serve.split()[4:]
-    assert more == ["--sealing-key", "sealing.pem"]
-    with serving(tmp_path / "data", more=[more[0], str(tmp_path / more[1])]) as server:
-        token = shell(create, tmp_path).split()[0]
-        words = relay.partition("#")[0].replace("/var/lib", str(tmp_path)).split()[1:]
-        assert words[:3] == ["deniable", "relay", "--to"]
+    token = shell(create, tmp_path).split()[0]
+    more = serve.partition("#")[0].split()[4:]
+    assert more[:3] == ["--sealing-key", "sealing.pem", "--relay-key"]
+    words = relay.partition("#")[0].replace("/var/lib", str(tmp_path)).split()[1:]
+    assert (words[:3], words[4]) == (["deniable", "relay", "--to"], "--data")
+    (held := Path(words[5])).mkdir()
+    keys = [str(tmp_path / more[1]), "--relay-key", public_hex(Settings("", "", held).key())]
+    with serving(tmp_path / "data", more=[more[0], *keys]) as server:
         words[3] = server.url
-        with relay_running([*DENIABLE, *words[1:], "--port", "0", "--json"], token) as held:
-            assert "alive" in page(f"{held.url}/healthz")
+        with relay_running([*DENIABLE, *words[1:], "--port", "0", "--json"], token) as running:
+            assert "alive" in page(f"{running.url}/healthz")
+            assert "surveys" in page(f"{running.url}/v1/surveys")
 
 
 @contextmanager
