@@ -141,7 +141,7 @@ def test_each_value_of_a_label_has_its_own_smallest_crowd(here: World, tmp_path:
         ("theme", "dark"): 2, ("theme", "light"): 210, ("theme", "other"): 200,
     }  # fmt: skip
     said = " ".join(shuffle_sentences(period, "1"))
-    assert "By version, it reveals at most: 1.0 ε 0.307 (260 people), 2.0 ε 0.345 (210" in said
+    assert "one report reveals at most ε 0.307 for 1.0 (260 people), ε 0.345 for 2.0" in said
     moment = asked.survey.taken_until(683) + SETTLING
     (tally,) = here.store.tallies(asked.sequence)
     archive_round(here.store, asked, tally, tmp_path)

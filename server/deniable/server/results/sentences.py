@@ -463,7 +463,8 @@ def shuffle_sentences(period: Round, epsilon: str) -> Iterator[str]:
         )
     for name, parts in groupby(period.labels or (), key=lambda part: part.name):
         if limits := [_limit(part.value, part.shuffled) for part in parts if part.shuffled]:
-            yield f"By {name}, it reveals at most: {', '.join(limits)} with the same labels."
+            listed = ", ".join(limits)
+            yield f"By {name}, one report reveals at most {listed} with the same labels."
     if period.relayed and period.relayed.alone:
         yield (
             "Some of these reports came without a relay: they reveal up to "
@@ -478,7 +479,7 @@ def shuffle_sentences(period: Round, epsilon: str) -> Iterator[str]:
 
 def _limit(value: str, shuffle: Shuffled) -> str:
     people = quantity(shuffle.people, "person", "people")
-    return f"{value} ε {shuffle.epsilon} ({people})"
+    return f"ε {shuffle.epsilon} for {value} ({people})"
 
 
 def _shuffled(survey: Survey, among: Literal["batch", "round"], people: int) -> Shuffled:
