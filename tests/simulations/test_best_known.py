@@ -14,7 +14,7 @@ from deniable.simulations.central.noise import BinNoise, DiscreteLaplace, Stairc
 from deniable.simulations.population import fixed
 from deniable.simulations.studies.bit_reports import averaged_walk
 from deniable.simulations.studies.counts import TOGETHER, together
-from deniable.simulations.studies.median.quantile_search import GROUPS, Target, crowd, search
+from deniable.simulations.studies.median.quantile_search import GROUPS, Crowd, Target, search
 from deniable.simulations.studies.selection import selection_chances as chances
 from deniable.simulations.studies.synthetic import Attributes, executed_blr
 from tests.plausible import assert_implausible, assert_plausible
@@ -198,7 +198,7 @@ def test_a_search_for_a_tail_adapts_its_steps_to_many_people() -> None:
     """The .98 quantile of 10^9 people is near its limit. Twin: fixed steps are 100 times off."""
     target, people, times = Target("quantile", 0.98), 10**9, 60
     design, draw = RandomizedResponse(Epsilon("1")), np.random.default_rng(11)
-    ask = crowd(design, draw, target)
+    ask = Crowd(design, draw, target)
 
     def off(size: int, threshold: np.ndarray) -> np.ndarray:
         return np.asarray(design.unbiased_share(ask(size, threshold) / size) - 0.02)

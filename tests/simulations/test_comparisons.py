@@ -5,12 +5,14 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from deniable.server.planning.forecast import REPLACE_ONE
 from deniable.shared.cli.command import main
@@ -23,9 +25,9 @@ from deniable.simulations.engine.presentation import figure
 from deniable.simulations.studies.histogram import many_options_price
 from deniable.simulations.studies.median.quantile_search import (
     CLIP,
-    HALF,
     NONE,
     SEARCH,
+    Crowd,
     Target,
     choose,
     groups_for,
@@ -35,6 +37,7 @@ from deniable.simulations.studies.median.quantile_search import (
 )
 from tests.plausible import assert_implausible, assert_plausible
 
+HALF = Target("quantile", 0.5)
 Cells = Sequence[Mapping[str, Any]]  # Any: rows of JSON
 
 WORDS = {
@@ -329,6 +332,49 @@ def test_a_study_writes_the_same_bytes_in_another_place(
         assert (tmp_path / "local" / file).read_bytes() == (tmp_path / "pool" / file).read_bytes()
     page = (tmp_path / "local" / "index.html").read_text("utf-8")
     assert "100 people at ε 1" in page
+
+
+class Prescribed:
+    """Generator whose binomial draws are given."""
+
+    def __init__(self, draws: Sequence[int]) -> None:
+        self.draws, self.rates = iter(draws), list[float]()
+
+    def binomial(self, _size: int, rate: np.ndarray) -> np.ndarray:
+        self.rates.append(float(rate[0]))
+        return np.array([next(self.draws)])
+
+
+def test_the_control_of_a_search_has_mean_zero() -> None:
+    """Enumerate the reports of three groups, each asked at a point that depends on the last group.
+
+    Twin: the variances at the first point have another mean.
+    """
+    mechanism, sizes = RandomizedResponse(Epsilon("2")), (3, 1, 2)
+    total, mean, wrong = 0.0, 0.0, 0.0
+    for draws in product(*(range(size + 1) for size in sizes)):
+        fixed: Any = Prescribed(draws)  # Any: stands for a generator
+        crowd, point, chance = Crowd(mechanism, fixed, HALF), np.array([0.3]), 1.0
+        for size, count in zip(sizes, draws, strict=True):
+            assert crowd(size, point) == count
+            chance *= float(binom.pmf(count, size, fixed.rates[-1]))
+            point = point + 0.1 * (count / size - 0.4)
+        total, mean = total + chance, mean + chance * float(crowd.control[0])
+        constant = sum(sizes) * fixed.rates[0] * (1 - fixed.rates[0])
+        wrong += chance * float(crowd.deviation[0] ** 2 - constant)
+    assert total == pytest.approx(1, rel=1e-12)
+    assert mean == pytest.approx(0, abs=1e-12)
+    assert abs(wrong) > 1e-3
+
+
+@pytest.mark.parametrize("epsilon", ["0.5", "4"])
+def test_the_control_of_a_search_reduces_its_monte_carlo_error(epsilon: str) -> None:
+    """A quarter of the repetitions is enough: the error of one repetition falls by more than 2."""
+    crowd = Crowd(RandomizedResponse(Epsilon(epsilon)), np.random.default_rng(4), HALF)
+    found = search(crowd.mechanism, 10**5, 400, crowd)
+    squares = (found - HALF.truth) ** 2
+    assert (squares - crowd.control).std() < squares.std() / 2
+    assert (squares + crowd.control).std() > squares.std()
 
 
 @pytest.mark.parametrize(("share", "epsilon"), [(0.5, "1"), (0.5, "4"), (0.1, "1")])

@@ -15,7 +15,6 @@ from deniable.simulations import simulate
 from deniable.simulations.central.noise import DiscreteLaplace
 from deniable.simulations.studies.bit import drawn_price
 from deniable.simulations.studies.median.quantile_search import (
-    HALF,
     NONE,
     SEARCH,
     TRUSTED,
@@ -106,12 +105,15 @@ def test_the_trusted_median_adds_the_variance_of_its_choice() -> None:
     of ε.
     """
     epsilon, people, n = 0.1, 10_000, 40_000
-    spacing = 1 / (people * HALF.density)
+    spacing = 1 / (people * Target("quantile", 0.5).density)
     points = np.tile(np.arange(-1_000, 1_001) * spacing, (n, 1))
     chosen = choose(points, people // 2 - 1_000, people, epsilon, np.random.default_rng(20261118))
     squares = chosen**2
     error = squares.std() / math.sqrt(n)
-    limits = (HALF.variance(series, Epsilon("0.1"), people) for series in (TRUSTED, NONE))
+    limits = (
+        Target("quantile", 0.5).variance(series, Epsilon("0.1"), people)
+        for series in (TRUSTED, NONE)
+    )
     added = next(limits) - next(limits)
     assert abs(squares.mean() - added) <= 6.5 * error + 0.01 * added
     assert abs(squares.mean() - added / 2) > 6.5 * error + 0.01 * added

@@ -60,8 +60,9 @@ class Estimator:
 class Risk:
     """Mean squared error of one estimator in one case, by formula and as simulated errors.
 
-    Errors have one row per repetition; squared errors within a row are averaged. `columns` are
-    added to the row and override its other columns.
+    Errors have one row per repetition; squared errors within a row are averaged. `control` has a
+    number with mean zero for each repetition, which is subtracted from its squared error to reduce
+    the Monte-Carlo error. `columns` are added to the row and override its other columns.
     """
 
     exact: float | None
@@ -69,6 +70,7 @@ class Risk:
     exact_drawn: float | None = None
     errors_drawn: Array | None = None
     columns: Columns = field(default_factory=dict)
+    control: Array | float = 0.0
 
 
 class Case:
@@ -131,7 +133,7 @@ def row_of(
     estimator: Estimator, keys: Columns, limits: Columns, risk: Risk, sampling: float | None = None
 ) -> dict[str, Any]:  # Any: JSON values
     """Return the row of an estimator; `keys` are values of its cell."""
-    measured, error = mean_square(risk.errors)
+    measured, error = mean_square(risk.errors, risk.control)
     measured_drawn, error_drawn = mean_square(risk.errors_drawn)
     exact_drawn = risk.exact_drawn
     if exact_drawn is None and risk.exact is not None and sampling is not None:
@@ -154,11 +156,13 @@ def row_of(
     }
 
 
-def mean_square(errors: Array | None) -> tuple[float | None, float | None]:
+def mean_square(
+    errors: Array | None, control: Array | float = 0.0
+) -> tuple[float | None, float | None]:
     """Return the mean squared error and its Monte-Carlo standard error."""
     if errors is None:
         return None, None
-    squares = errors**2 if errors.ndim == 1 else (errors**2).mean(axis=1)
+    squares = (errors**2 if errors.ndim == 1 else (errors**2).mean(axis=1)) - control
     return float(squares.mean()), float(squares.std(ddof=1) / math.sqrt(len(squares)))
 
 

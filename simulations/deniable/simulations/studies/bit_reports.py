@@ -6,8 +6,8 @@ between the group's reports and the wanted rate. The estimate is the average poi
 the first fiftieth of the people, in which the walk only approaches its goal.
 
 A search that adapts divides each step by the slope of a least-squares line through the recent
-groups, or with few people by a first guess. From 10^6 people on, there are up to twice as many
-groups, and the first ones are smaller.
+groups, or with few people by a first guess. Its estimate is the point at which the line through all
+averaged groups has the wanted rate. From 10^6 people on, the first groups are smaller.
 
 Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging", SIAM J.
 Control Optim. 30(4).
@@ -87,27 +87,55 @@ def averaged_walk(
 
     `off(size, point)` is the difference between the wanted rate and the reports of a group of this
     size about the point. Each group moves the point in proportion to it, within `ends`. With the
-    `variance` of a report, the search adapts.
+    `variance` of a report, the search adapts, and its estimate is corrected.
     """
     growth = 1.0 if variance is None else min(2.0, max(1.0, math.log10(people) - 5))
-    parts = np.linspace(0, 1, round(groups * growth) + 1) ** growth
+    parts = np.linspace(0, 1, groups + 1) ** growth
     bounds = np.unique(np.rint(people * parts).astype(np.int64))
-    point, total, weight, slope = start, np.zeros_like(start), 0, np.full_like(start, 1 / step)
-    moments = np.zeros((5, len(start)))  # of recent groups: people, and sums of x, y, x x and x y
+    point, slope = start, np.full_like(start, 1 / step)
+    averaged, recent = (Line(len(start), 1 / step, variance) for _ in range(2))
     for group, size in enumerate(np.diff(bounds).tolist()):
-        if bounds[group] >= people // BURN_IN:
-            total += size * point
-            weight += size
         difference = off(size, point)
+        if bounds[group] >= people // BURN_IN:
+            averaged.add(size, point - start, difference)
         if variance is not None:
-            x = point - start
-            terms = np.stack([np.ones_like(x), x, -difference, x * x, -x * difference])
-            moments = MEMORY * moments + size * terms
-            n, sx, sy, sxx, sxy = moments
-            spread = np.maximum(sxx - sx * sx / n, 0) + variance
-            slope = np.maximum(LEAST_SLOPE, (sxy - sx * sy / n + variance / step) / spread)
-        point = np.clip(point + (group + 1) ** -0.6 / slope * difference, *ends)
-    return np.asarray(total / weight)
+            recent.add(size, point - start, difference, MEMORY)
+            slope = recent.slope
+        moved = point + (group + 1) ** -0.6 / slope * difference
+        point = np.minimum(np.maximum(moved, ends[0]), ends[1])  # faster than np.clip
+    x, difference = averaged.means
+    corrected = x if variance is None else x + difference / averaged.slope
+    return np.asarray(np.clip(start + corrected, *ends))
+
+
+class Line:
+    """Least-squares line through the differences of groups, for each repetition.
+
+    `first` is a guess of its slope. Few people hardly change it, at this variance of a report.
+    """
+
+    def __init__(self, repetitions: int, first: float, variance: float | None) -> None:
+        self.first, self.variance, self.people = first, variance or 0.0, 0.0
+        self._terms, self._sums = np.zeros((2, 4, repetitions))  # x, difference, and both times x
+
+    def add(self, size: int, x: Array, difference: Array, memory: float = 1.0) -> None:
+        """Add a group of this size; all earlier ones count less by the factor `memory`."""
+        self._terms[0], self._terms[1] = x, difference
+        np.multiply(x, self._terms[:2], out=self._terms[2:])
+        self.people = memory * self.people + size
+        self._sums *= memory
+        self._sums += size * self._terms
+
+    @property
+    def means(self) -> Array:
+        return self._sums[:2] / self.people
+
+    @property
+    def slope(self) -> Array:
+        """The decrease of the difference per unit, of at least a tenth."""
+        xx, xy = self._sums[2:] - self._sums[0] * self._sums[:2] / self.people
+        spread = np.maximum(xx, 0) + self.variance
+        return np.asarray(np.maximum(LEAST_SLOPE, (self.variance * self.first - xy) / spread))
 
 
 def least_enough(enough: Callable[[int], bool], most: int, first: int = 1) -> int | None:

@@ -45,6 +45,7 @@ from deniable.simulations.studies.median.quantile_search import (
 )
 
 MANY = 10_000  # people from which on the search is near its limit
+FEWER = 4  # times fewer repetitions of the search are enough for so many people, with a control
 CENTRES = (NONE, *blocks.ESTIMATORS, SEARCH, CLIP)
 CENTRE_NAME = "centre of a normal distribution"
 RANGE = estimators.RANGE_PERCENT
@@ -73,13 +74,15 @@ def cells(options: Options) -> Sequence[Cell]:
 def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     case = Case(cell, generator)
     target = Target(case.question, case.share)
+    crowd = quantiles.Crowd(RandomizedResponse(case.epsilon), generator, target)
     risks = {
         one: Risk(
             None if one in (TWO_GROUPS, ONCE) else target.variance(one, case.epsilon, case.people),
             drawn - target.truth,
             columns={"blocks": None},
+            control=crowd.control if one is SEARCH else 0.0,
         )
-        for one, drawn in _estimates(case, target, generator).items()
+        for one, drawn in _estimates(case, crowd).items()
     }
     risks |= blocks.risks(case) if target.is_centre else {}
     limits = {
@@ -89,12 +92,12 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     return case.rows(("question", "share", "epsilon", "people"), risks, limits)
 
 
-def _estimates(case: Case, target: Target, generator: Generator) -> dict[Estimator, Array]:
+def _estimates(case: Case, crowd: quantiles.Crowd) -> dict[Estimator, Array]:
+    mechanism, generator, target = crowd.mechanism, crowd.generator, crowd.target
     people, times, share, e = case.people, case.repetitions, target.share, float(case.epsilon)
-    mechanism, unary = RandomizedResponse(case.epsilon), Unary(case.epsilon, 2)
-    ask = quantiles.crowd(mechanism, generator, target)
+    unary, fewer = Unary(case.epsilon, 2), times if people < MANY else max(2, times // FEWER)
     local = {
-        SEARCH: quantiles.search(mechanism, people, times, ask, share),
+        SEARCH: quantiles.search(mechanism, people, fewer, crowd, share),
         TWO_GROUPS: quantiles.two_groups(mechanism, unary, people, times, target, generator),
         ONCE: quantiles.one_round(unary, people, times, target, generator),
     }
@@ -138,6 +141,8 @@ def report(view: View) -> Report:
         "density": target.density,
         "sigma": quantiles.SIGMA,
         "groups": quantiles.GROUPS,
+        "fewer": FEWER,
+        "many_people": MANY,
         "burn_in": BURN_IN,
         "block_repetitions": blocks.MAX_REPETITIONS,
     }
@@ -226,4 +231,4 @@ def _measured_n(row: Row) -> str:
     return with_error(figure(measured), figure(error))
 
 
-STUDY = study("median", OPTIONS, cells, run, report, where="pool")
+STUDY = study("median", OPTIONS, cells, run, report)

@@ -80,8 +80,10 @@ def gaps(values: Array, share: float, epsilon: float) -> tuple[Array, Array]:
     """
     k, reach = values.shape[1], math.ceil(2 * LEAST_LOG_DENSITY / epsilon)
     first, last = max(0, math.floor(share * k) - reach), min(k, math.ceil(share * k) + reach)
-    inside = np.sort(np.clip(values, 0, 1), axis=1)
-    ends = np.pad(inside, ((0, 0), (1, 1)), constant_values=(0, 1))[:, first : last + 2]
+    inside = np.clip(values, 0, 1)
+    inside.sort(axis=1)
+    near, at_ends = inside[:, max(0, first - 1) : last + 1], (int(first == 0), int(last == k))
+    ends = np.pad(near, ((0, 0), at_ends), constant_values=(0, 1))
     return ends, -epsilon / 2 * np.abs(np.arange(first, last + 1) - share * k)
 
 
