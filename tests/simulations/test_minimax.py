@@ -42,12 +42,12 @@ from deniable.simulations.studies.minimax.worst_case import (
     TwoPoints,
     binomial_quantiles,
     exact_risk,
-    hardest_distribution,
     measured_risk,
     moment,
     report_distribution,
     sharpened,
     strata,
+    worst_case,
 )
 from tests.simulations.own_mechanism import HalfBit
 
@@ -171,16 +171,17 @@ def test_the_exact_risk_of_the_hardest_distribution_matches_independent_figures(
     local, central = (
         best_estimator(name, 2.0, Epsilon("1"), 10**6) for name in ("one-bit", "laplace")
     )
-    assert exact_risk(local, hardest_distribution(local)) == pytest.approx(1.0819762e-3, rel=1e-7)
-    assert exact_risk(central, hardest_distribution(central)) == pytest.approx(1.7196e-6, rel=2e-3)
+    assert worst_case(local)[1] == pytest.approx(1.0819762e-3, rel=1e-7)
+    assert worst_case(central)[1] == pytest.approx(1.7196e-6, rel=2e-3)
 
 
 def test_the_estimate_is_zero_if_the_bound_is_capped() -> None:
     estimator = best_estimator("one-bit", 3.0, Epsilon("0.1"), 100)
     assert (estimator.clip, estimator.bound) == (0.0, 1.0)
-    assert measured_risk(
-        estimator, hardest_distribution(estimator), 200, np.random.default_rng(1)
-    ) == (1, 0)
+    assert measured_risk(estimator, worst_case(estimator)[0], 200, np.random.default_rng(1)) == (
+        1,
+        0,
+    )
 
 
 # Limits
@@ -299,7 +300,7 @@ def test_stratified_samples_have_the_mean_of_the_whole_distribution() -> None:
 def test_reports_follow_the_table_of_the_mechanism() -> None:
     """Compare with the mixture of the rows, stochastic rounding included."""
     estimator = best_estimator("split-sign", 2.0, Epsilon("1"), 10**4)
-    distribution = hardest_distribution(estimator)
+    distribution = worst_case(estimator)[0]
     values, probabilities = report_distribution(estimator, distribution)
     cut = np.clip([distribution.low, distribution.high], -estimator.clip, estimator.clip)
     assert probabilities.sum() == pytest.approx(1)
@@ -321,7 +322,7 @@ def test_measured_risks_agree_with_exact_risks(rows: list[Row]) -> None:
 def test_the_test_above_can_fail() -> None:
     """Draw reports with ε = 1.1 and check them at ε = 1."""
     stated = best_estimator("ternary", 3.0, Epsilon("1"), 10**6)
-    distribution = hardest_distribution(stated)
+    distribution = worst_case(stated)[0]
     wrong = replace(stated, table=Ternary(Epsilon("1.1")))
     measured, error = measured_risk(wrong, distribution, 10_000, np.random.default_rng(4))
     assert abs(measured - exact_risk(stated, distribution)) > 6.5 * error
@@ -399,7 +400,7 @@ def test_the_default_study_is_the_whole_grid() -> None:
 @cache
 def hardest(k: float, epsilon: str, users: int, name: str) -> tuple[Estimator, TwoPoints]:
     estimator = best_estimator(name, k, Epsilon(epsilon), users)
-    return estimator, hardest_distribution(estimator)
+    return estimator, worst_case(estimator)[0]
 
 
 def _number(row: Row, key: str) -> float:
@@ -419,7 +420,7 @@ def sharp(name: str, k: float, epsilon: str, people: int) -> Estimator:
 def test_many_levels_approach_the_limit_and_three_do_not(k: float, most: float) -> None:
     limit = lower_bound("local", k, 4.0, 10**9)
     many, three = (
-        exact_risk(estimator, hardest_distribution(estimator)) / limit
+        worst_case(estimator)[1] / limit
         for estimator in (sharp(name, k, "4", 10**9) for name in ("many-levels", "ternary"))
     )
     assert 1 <= many <= most
@@ -447,12 +448,12 @@ def test_the_clip_chosen_by_exact_risk_has_no_larger_risk(name: str, k: float) -
     """
     plain = best_estimator(name, k, Epsilon("4"), 10**6)
     chosen, _, risk = sharpened(plain)
-    assert risk <= exact_risk(plain, hardest_distribution(plain)) <= plain.bound * (1 + 1e-9)
+    assert risk <= worst_case(plain)[1] <= plain.bound * (1 + 1e-9)
     for factor in (0.5, 2.0):
         clip = chosen.clip * factor
         other = replace(chosen, clip=whole_clip(clip) if chosen.noise else clip)
         nearly = 1 - TIGHT_BOUND if chosen == plain else 1
-        assert exact_risk(other, hardest_distribution(other)) > risk * nearly
+        assert worst_case(other)[1] > risk * nearly
 
 
 @pytest.mark.parametrize("name", ["local-laplace", "optimal-table", "many-levels"])

@@ -5,9 +5,9 @@ bounds their risk, `worst_case` the distribution with the largest exact risk and
 there, `minimax_limits` the lower bounds, and `minimax_report` the rate
 at which each risk falls with the number of people.
 
-A cell is one estimator for one k, ε and number of people. Where the exact risk is within half a
-percent of the lower bound, more repetitions are drawn, so that the measured risk stays above the
-bound too: by about 6 Monte-Carlo errors or more at up to 1e9 people.
+A cell is one estimator for one k, ε and number of people. The closer the exact risk is to the lower
+bound, the more repetitions are drawn, so that the measured risk stays above the bound too: by about
+5 Monte-Carlo errors or more at up to 1e9 people.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from deniable.simulations.engine.study import Cell, Options, Row
 from deniable.simulations.studies.minimax.clipped_estimators import (
     MANY_LEVELS,
     MODELS,
+    Estimator,
     best_estimator,
     moments_value,
 )
@@ -33,8 +34,8 @@ from deniable.simulations.studies.minimax.minimax_limits import lower_bound
 from deniable.simulations.studies.minimax.minimax_report import report
 from deniable.simulations.studies.minimax.worst_case import GROUPS, measured_risk, sharpened
 
-TIGHT = 5e-3  # relative distance of the exact risk from the lower bound
-TIGHT_REPETITIONS = 120_000
+TIGHT, CLOSEST = 5e-3, 6e-5  # relative distances of the exact risk from the lower bound
+MAX_REPETITIONS = 120_000
 MANY_FROM = 2.0  # above this ε, three report values are too few for k between 2 and infinity
 LOCAL = [name for name, model in MODELS.items() if model == "local"]
 OTHERS = [name for name, model in MODELS.items() if model != "local"]
@@ -98,8 +99,7 @@ def run(cell: Cell, generator: Generator) -> list[Row]:
     plain = best_estimator(str(cell["estimator"]), moments, epsilons[0], users)
     estimator, distribution, exact = sharpened(plain)
     lowest = lower_bound(estimator.model, moments, float(epsilons[0]), users)
-    tight = exact < lowest * (1 + TIGHT)
-    repetitions = max(int(cell["repetitions"]), TIGHT_REPETITIONS if tight else 0)
+    repetitions = max(int(cell["repetitions"]), _needed(estimator, exact / lowest - 1))
     measured, error = measured_risk(estimator, distribution, repetitions, generator)
     return [
         {
@@ -121,6 +121,17 @@ def run(cell: Cell, generator: Generator) -> list[Row]:
         }
         for epsilon in epsilons
     ]
+
+
+def _needed(estimator: Estimator, distance: float) -> int:
+    """Return how many repetitions keep the measured risk above a bound at this relative distance.
+
+    The error falls as repetitions^-1.5 if the strata fix the counts of all reports, of two values.
+    """
+    if estimator.table and len(estimator.table.values) > 2:  # see above
+        return MAX_REPETITIONS if distance < TIGHT else 0
+    near = CLOSEST / max(CLOSEST, distance)
+    return round(MAX_REPETITIONS * math.pow(near, 2 / 3))
 
 
 STUDY = study("minimax", OPTIONS, cells, run, report)

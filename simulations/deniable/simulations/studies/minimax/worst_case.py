@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.random import Generator
@@ -23,6 +24,7 @@ Counts = NDArray[np.int64]
 GROUPS = 100  # of strata
 ZOOMS = 4
 SIZES = (17, 9, 5)  # sizes of the grids of the high point, its share of E|X|^k, and the low point
+GRIDS = np.ix_(*map(np.arange, SIZES))
 MIN_GAIN = 1 + 1e-9  # smallest gain with which a searched distribution replaces a simpler one
 TIGHT_BOUND = 5e-3  # a bound as close as this is taken as the exact risk
 SEARCH_WIDTH = 1.0  # half-width of the search interval for a clip, in natural logs
@@ -61,19 +63,16 @@ def exact_risk(estimator: Estimator, distribution: TwoPoints) -> float:
 
 
 def _risks(estimator: Estimator, low: Array, high: Array, probability: Array) -> Array:
-    t = estimator.clip
-    clipped_low, clipped_high = np.clip(low, -t, t), np.clip(high, -t, t)
-
-    def mean(at_low: Array, at_high: Array) -> Array:
-        return (1 - probability) * at_low + probability * at_high
-
-    bias = mean(low - clipped_low, high - clipped_high)
+    t, rest = estimator.clip, 1 - probability
+    clipped_low, clipped_high = (np.minimum(np.maximum(x, -t), t) for x in (low, high))
+    clipped = rest * clipped_low + probability * clipped_high
+    bias = rest * low + probability * high - clipped
     if estimator.table is None:
-        second = mean(clipped_low**2, clipped_high**2)
+        second = rest * clipped_low**2 + probability * clipped_high**2
     else:
-        moments = (np.interp(y / t, *estimator.curve) for y in (clipped_low, clipped_high))
-        second = t**2 * mean(*moments)
-    spread = second - mean(clipped_low, clipped_high) ** 2
+        at_low, at_high = (np.interp(y / t, *estimator.curve) for y in (clipped_low, clipped_high))
+        second = t**2 * (rest * at_low + probability * at_high)
+    spread = second - clipped**2
     if math.isinf(t):
         return np.asarray(spread / estimator.users)
     noise = 0.0
@@ -82,16 +81,13 @@ def _risks(estimator: Estimator, low: Array, high: Array, probability: Array) ->
     return np.asarray(bias**2 + spread / estimator.users + noise)
 
 
-def hardest_distribution(estimator: Estimator) -> TwoPoints:
+def worst_case(estimator: Estimator) -> tuple[TwoPoints, float]:
+    """Return the hardest distribution and the risk there."""
     k, t = estimator.moments, estimator.clip
     if not t:
-        return TwoPoints(0.0, 1.0, 1.0)  # the estimate is 0: the largest mean is hardest
+        return TwoPoints(0.0, 1.0, 1.0), 1.0  # the estimate is 0: the largest mean is hardest
     if math.isinf(t):
-        return SIGNS  # nothing is clipped: the largest spread is hardest
-
-    def risk(distribution: TwoPoints) -> float:
-        return exact_risk(estimator, distribution)
-
+        return _hardest(estimator, SIGNS)  # nothing is clipped: the largest spread is hardest
     named, spans = [SIGNS], [(0.0, 0.0)]
     if not math.isinf(k):
         far = max(1.0, k * t / (k - 1))
@@ -99,28 +95,35 @@ def hardest_distribution(estimator: Estimator) -> TwoPoints:
         # the risk has a maximum where few numbers are clipped, and one near the largest bias
         low = math.log(max(1.0, t))
         spans = [(0.0, max(math.log(4.0), low)), (low, low + math.log(4.0))]
-    simple = max(named, key=risk)
-    searched = max((_on_grid(estimator, _search(estimator, span)) for span in spans), key=risk)
-    return searched if risk(searched) > MIN_GAIN * risk(simple) else simple
+    simple = _hardest(estimator, *named)
+    searched = _hardest(estimator, *(_on_grid(estimator, one) for one in _search(estimator, spans)))
+    return searched if searched[1] > MIN_GAIN * simple[1] else simple
 
 
-def _search(estimator: Estimator, span: tuple[float, float]) -> TwoPoints:
+def _hardest(estimator: Estimator, *distributions: TwoPoints) -> tuple[TwoPoints, float]:
+    risks = _risks(estimator, *np.array([astuple(one) for one in distributions]).T)
+    return distributions[risks.argmax()], float(risks.max())
+
+
+def _search(estimator: Estimator, spans: Sequence[tuple[float, float]]) -> list[TwoPoints]:
     """Search over the high point, its share of E|X|^k, and the part of the rest at the low point.
 
-    Each has a grid, which is then refined between the neighbours of the best point.
+    The log of the high point is in one of the spans; the search has a result for each of them. Each
+    coordinate has a grid, which is then refined between the neighbours of the best point.
     """
-    whole = [span, (0.0, 1.0), (-1.0, 1.0)]
-    spans, best = whole, [0.0, 0.0, 0.0]
+    whole = np.array([[span, (0.0, 1.0), (-1.0, 1.0)] for span in spans])
+    ends, sizes, best = whole, np.array(SIZES), whole[..., 0]
     for _ in range(ZOOMS):
-        axes = [np.linspace(*ends, size) for ends, size in zip(spans, SIZES, strict=True)]
-        risks = _risks(estimator, *_two_points(estimator.moments, *np.ix_(*axes)))
-        index = np.unravel_index(np.argmax(risks), risks.shape)
-        best = [float(axis[i]) for axis, i in zip(axes, index, strict=True)]
-        spans = [
-            (max(low, at - (axis[1] - axis[0])), min(high, at + (axis[1] - axis[0])))
-            for (low, high), at, axis in zip(whole, best, axes, strict=True)
-        ]
-    return TwoPoints(*map(float, _two_points(estimator.moments, *map(np.array, best))))
+        low, step = ends[..., 0], (ends[..., 1] - ends[..., 0]) / (sizes - 1)
+        axes = (
+            a[:, None, None, None] + b[:, None, None, None] * grid
+            for a, b, grid in zip(low.T, step.T, GRIDS, strict=True)
+        )
+        risks = _risks(estimator, *_two_points(estimator.moments, *axes))
+        index = np.unravel_index(risks.reshape(len(spans), -1).argmax(axis=1), SIZES)
+        best = low + step * np.transpose(index)
+        ends = np.stack([best - step, best + step], axis=-1).clip(whole[..., :1], whole[..., 1:])
+    return [TwoPoints(*map(float, _two_points(estimator.moments, *one))) for one in best]
 
 
 def _two_points(
@@ -129,11 +132,11 @@ def _two_points(
     """Return distributions with E|X|^k <= 1; in P_inf, both points are in [-1, 1]."""
     high = np.exp(log_high)
     if math.isinf(moments):
-        return np.broadcast_arrays(side, high, taken)  # type: ignore[return-value]  # three of them
+        return side, high, taken
     probability = taken * high**-moments
     left = np.maximum(0.0, 1 - probability * high**moments) / np.maximum(1 - probability, 1e-300)
     low = side * left ** (1 / moments)
-    return np.broadcast_arrays(np.where(probability < 1, low, 0.0), high, probability)  # type: ignore[return-value]  # three of them
+    return np.where(probability < 1, low, 0.0), high, probability
 
 
 def _on_grid(estimator: Estimator, distribution: TwoPoints) -> TwoPoints:
@@ -165,11 +168,6 @@ def sharpened(estimator: Estimator) -> tuple[Estimator, TwoPoints, float]:
     sharper = estimator.clipped_at(math.exp(float(best.x)))
     found = sharper, *worst_case(sharper)
     return found if found[2] < risk else (estimator, distribution, risk)
-
-
-def worst_case(estimator: Estimator) -> tuple[TwoPoints, float]:
-    distribution = hardest_distribution(estimator)
-    return distribution, exact_risk(estimator, distribution)
 
 
 # Measured risk
