@@ -75,6 +75,7 @@ TAIL = 1e-6  # relative to δ: part of the sum's distribution outside the window
 ROUNDING = 1e-15  # several times the error of a float
 LOG_ERROR = 4e-15  # of the logarithm of a tilted law's mean, whose terms add up to at most 2
 MARGIN = 1e-14  # relative: several times the error of a product of floats
+MIN_RATIO = 1e-300  # of δ to its target: avoids the logarithm of 0
 LEAST = -1 + 2.0**-53  # the smallest float above -1: avoids the logarithm of 0
 LARGEST_EXPONENT = 700.0
 MAX_LENGTH = 2**21  # of the lattice: 64 MB for its transform
@@ -152,11 +153,12 @@ def largest_report_epsilon(
 
     `design` returns the mechanism for an ε₀. The result is rounded down to four decimals, and is at
     least what holds for any randomizer. Log δ is nearly linear in ε₀, so the search interpolates,
-    and halves the end that has not moved (the Illinois method).
+    and halves an end that has not moved twice (the Illinois method).
     """
     general = report_epsilon(epsilon, people, delta)
     low, high = general.billionths // STEP, MAX_EPSILON * BILLION // STEP + 1
-    below, above = -1.0, -math.log(delta)  # log of δ, relative to its target
+    below, above = 0.0, -math.log(delta)  # log of δ, relative to its target; first try low + 1
+    private: bool | None = None
     while high - low > 1:
         middle = low + int((high - low) * below / (below - above))
         middle = min(max(middle, low + 1), high - 1)
@@ -169,11 +171,12 @@ def largest_report_epsilon(
             else blanket_delta(blanket, people, float(epsilon), delta, COARSER if coarse else 1)
             for blanket, bound in zip(listed, bounds, strict=True)
         )  # fmt: skip
-        excess = math.log(largest / delta)
-        if excess <= 0:
-            low, below, above = middle, min(excess, -LEAST_EXCESS), above / 2
+        excess = math.log(max(largest / delta, MIN_RATIO))
+        again, private = private == (excess <= 0), excess <= 0
+        if private:
+            low, below, above = middle, min(excess, -LEAST_EXCESS), above / (1 + again)
         else:
-            high, above, below = middle, excess, below / 2
+            high, above, below = middle, excess, below / (1 + again)
     return Epsilon(decimal_text(low * STEP))
 
 
