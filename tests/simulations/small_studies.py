@@ -13,6 +13,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "histogram": {"epsilon": [0.5, 4, 20], "people": [2, 1e5], "options": [2, 5, 64],
                   "repetitions": 20},
     "select": {"epsilon": [0.5, 4], "options": [2, 16], "people": 2000, "repetitions": 200},
+    "texts": {"epsilon": [1, 8], "people": [100, 1e5], "repetitions": 1},
     "median": {"epsilon": [1, 20], "people": [1e3, 1e5], "repetitions": 100, "quantile": 0.3},
     "vector": {"epsilon": [0.5, 20], "people": [2, 1e5], "dimension": [2, 64],
                "repetitions": 20},

@@ -1,14 +1,16 @@
 """Reconstruction attacks: they succeed on exact and lightly noised counts, not on real reports."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from deniable.client.testing.fakes import FakeClient
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
-from deniable.simulations.studies.attack import decode, family_variation
+from deniable.simulations.studies.attack import decode, family_variation, hidden
 from tests.survey_texts import bit, survey_text
 
 
@@ -17,15 +19,43 @@ def test_exact_and_lightly_noised_counts_reveal_everyone() -> None:
 
     The figures come from few runs.
     """
-    rows = simulate("attack", epsilon=1, off="0,2,8", repetitions=8).rows
+    rows = simulate("attack", epsilon=1, off="0,2,8", wild=0, repetitions=8).rows
     found = [row for row in rows if (row["attack"], row["model"]) == ("reconstruct", "none")]
     assert found[0]["right"] == 1.0
     for row, stated in zip(found[1:], (0.975, 0.65), strict=True):
         assert float(str(row["measured"])) == pytest.approx(stated, abs=0.12)
 
 
+def test_few_wild_counts_protect_nobody() -> None:
+    """With a fifth of the counts at random, exact ones reveal everyone. Twin: 70 % of them."""
+    rows = simulate("attack", epsilon=1, off=0, wild="0.2,0.7", repetitions=8).rows
+    found = {row["wild"]: row for row in rows if row["wild"] is not None}
+    assert found[0.2]["right"] == 1.0
+    assert float(found[0.2]["right"] or 0) >= float(found[0.2]["at_least"] or 0) > 0.95
+    assert float(found[0.7]["right"] or 0) < 0.9
+
+
+@pytest.mark.parametrize(("wrong", "off"), [(1, 0), (3, 0), (4, 1), (7, 1)])
+def test_the_bound_counts_the_subsets_that_hide_wrong_answers(wrong: int, off: int) -> None:
+    """Enumerate the subsets of the wrong answers, for every mix of both errors.
+
+    Twin: with smaller errors, fewer subsets hide them.
+    """
+    subsets = np.array(list(product((0, 1), repeat=wrong)))
+    changes = [subsets @ ([1] * plus + [-1] * (wrong - plus)) for plus in range(wrong + 1)]
+    hidden_by = max(float((abs(change) <= 2 * off).mean()) for change in changes)
+    chances = np.sort(binom.pmf(np.arange(wrong + 1), wrong, 0.5))
+    assert hidden_by == pytest.approx(chances[-(4 * off + 1) :].sum(), rel=1e-12)
+    assert off == 0 or chances[-1] < hidden_by
+
+
+def test_the_bound_grows_with_errors_and_wild_counts() -> None:
+    assert [hidden(60, 240, off, 0) for off in (0, 1, 2, 4)] == [0, 12, 44, 60]
+    assert [hidden(60, 240, 0, wild) for wild in (0, 0.1, 0.2, 0.3)] == [0, 0, 2, 32]
+
+
 def test_reports_are_guessed_at_the_rate_of_their_table() -> None:
-    rows = simulate("attack", epsilon="0.5,2", off=0, people=200, repetitions=12).rows
+    rows = simulate("attack", epsilon="0.5,2", off=0, wild=0, people=200, repetitions=12).rows
     for row in rows:
         if (row["attack"], row["model"]) == ("reconstruct", "local"):
             epsilon = float(str(row["epsilon"]))

@@ -55,8 +55,9 @@ def faults(name: str, rows: Sequence[Row]) -> Iterator[str]:
         yield from _row_faults(name, row)
     if name == "select":
         return
+    compared = (("share_needed", "limit"),) if name == "texts" else EXACT
     for cell in cells.values():
-        for exact, limit in EXACT:
+        for exact, limit in compared:
             if exact in cell[0] and limit in cell[0]:
                 yield from _order_faults(name, cell, exact, limit)
 
@@ -67,11 +68,10 @@ def _row_faults(name: str, row: Row) -> Iterator[str]:
     for exact, limit in EXACT:
         if row.get(limit) is None:
             continue
-        best = (
-            row.get("gap_needed") or row.get("people_needed")
-            if name == "select"
-            else row.get(exact)
-        )
+        needed = {"select": "gap_needed", "texts": "share_needed"}.get(name, exact)
+        best = row.get(needed)
+        if best is None and name == "select":
+            best = row.get("people_needed")
         if best is not None and name not in MORE_IS_BETTER and best * ROUNDING < row[limit]:
             yield f"risk below the limit: {row}"
         if (

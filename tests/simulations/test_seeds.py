@@ -130,7 +130,6 @@ def gap_loss(noise: str) -> float:
 
 
 SENTENCES = {  # rows that are not worth a study: the file with their sentence, and its words
-    14: ("README.md", "unlisted texts"),
     15: ("central/lecture_examples.py", "PINQ"),
     33: ("central/lecture_examples.py", "Graphs have no function"),
     43: ("studies/pages/select.txt", "AIC or BIC"),
@@ -161,9 +160,14 @@ SEEDS = (
     Seed(12, "synthetic", (0.034346,), lambda: (blr(0.5, 8, 10**7),)),
     Seed(13, "repeat", (0.8568541,), lambda: (row("repeat", {"scheme": "two-stage", "rounds": 7},
          epsilon=1, rounds=7)["guess_right"],)),
+    Seed(14, "texts", (0.08051, 0.005452, 36), lambda: tuple(
+        row("texts", {"estimator": one}, epsilon=1, people=10**5, repetitions=1)[key]
+        for one, key in (("grouped", "share_needed"), ("grouped", "limit"),
+                         ("threshold", "people_needed"))), 1e-3),
     Seed(16, "bit", (5.38,), lambda: (drawn_price(1, 0.3),), 1e-3),
     Seed(17, "lecture_examples.reconstruct", (8,), all_subsets),
-    Seed(18, "attack", (1,), lambda: (attacked("reconstruct", "none", 0),)),
+    Seed(18, "attack", (1, 0, 2, 12, 44), lambda: (attacked("reconstruct", "none", 0), *(
+        attack.hidden(60, 240, off, wild) for off, wild in ((0, 0), (0, 0.2), (1, 0), (2, 0))))),
     Seed(19, "counts", (2 * 64**2, 64 / composition.gaussian_mu(1, 1e-6) ** 2), lambda: tuple(
         exact("counts", e, "exact", 1e10, epsilon=1, counts=64, people=1e5, repetitions=2)
         for e in ("geometric", "gaussian"))),

@@ -95,6 +95,7 @@ STUDIES = {  # name: (module in `studies`, summary)
     "vector": ("vector", "a mean of vectors: PrivUnit on devices against a trusted server"),
     "counts": ("counts", "many yes-or-no questions: one random question each, or noisy counts"),
     "select": ("selection", "the best of many options: by votes, or by conditions met"),
+    "texts": ("texts", "texts that many people write, found without a list of texts"),
     "median": ("median", "a median or a centre: local searches against trusted servers"),
     "regression": ("regression", "slopes of a line and of a logistic regression, in each model"),
     "synthetic": ("synthetic", "tables of two attributes, and synthetic people made from them"),

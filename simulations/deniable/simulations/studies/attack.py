@@ -19,12 +19,13 @@ from deniable.shared.privacy.epsilon import ONE, Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from deniable.simulations.engine import figures, option
 from deniable.simulations.engine.estimators import number
-from deniable.simulations.engine.figures import LOOKS, Curve, scaled
+from deniable.simulations.engine.figures import Curve, Look, distinct_looks, scaled
 from deniable.simulations.engine.presentation import View, percent, study, with_error
 from deniable.simulations.engine.study import Cell, Options, Report, Row, Table
 from deniable.simulations.studies.repetition import Scheme
 
 COUNTS_PER_PERSON = 4
+UNLIKELY = 1e-6  # probability that more answers stay hidden than the bound
 LABELS = {"none": "counts", "central": "counts with ε noise", "local": "deniable reports"}
 ATTACKS = {
     "reconstruct": "all answers",
@@ -42,7 +43,11 @@ def cells(options: Options) -> Sequence[Cell]:
         ("family", "local", options["family"]),
     )
     shared = {key: options[key] for key in ("people", "repetitions")}
-    counts = [{"attack": "reconstruct", "model": "none", "parameter": n} for n in options["off"]]
+    counts = [
+        {"attack": "reconstruct", "model": "none", "parameter": off, "wild": wild}
+        for wild in options["wild"]
+        for off in options["off"]
+    ]
     others = [
         {"attack": attack, "model": model, "epsilon": epsilon, "parameter": parameter}
         for epsilon in options["epsilon"]
@@ -56,18 +61,28 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     attack, model, parameter = str(cell["attack"]), str(cell["model"]), int(cell["parameter"])
     epsilon = Epsilon(str(cell["epsilon"])) if "epsilon" in cell else None
     exact = _exact_probability(attack, model, epsilon, parameter) if epsilon else None
-    measured, error = None, None
+    measured, error, wild, least = None, None, float(cell.get("wild", 0)), None
     if attack == "reconstruct":
         n, times = int(cell["people"]), int(cell["repetitions"])
-        shares = np.array([_reconstructed(n, epsilon, parameter, generator) for _ in range(times)])
+        shares = np.array(
+            [_reconstructed(n, epsilon, parameter, generator, wild) for _ in range(times)]
+        )
+        if "wild" in cell:
+            least = 1 - hidden(n, COUNTS_PER_PERSON * n, parameter, wild) / n
         measured, error = float(shares.mean()), float(shares.std(ddof=1) / math.sqrt(times))
     row = {"attack": attack, "model": model, "epsilon": cell.get("epsilon"), "parameter": parameter}
     found = {"right": measured if exact is None else exact, "exact": exact}
-    return [{**row, **found, "measured": measured, "error": error}]
+    found |= {"measured": measured, "error": error, "at_least": least}
+    return [{**row, **found, "wild": cell.get("wild")}]
 
 
-def _reconstructed(people: int, epsilon: Epsilon | None, off: int, generator: Generator) -> float:
-    """Return the share of people whose answer the attacker finds."""
+def _reconstructed(
+    people: int, epsilon: Epsilon | None, off: int, generator: Generator, wild: float
+) -> float:
+    """Return the share of people whose answer the attacker finds.
+
+    A share `wild` of the counts is replaced by random numbers.
+    """
     answers = generator.integers(0, 2, people)
     if epsilon is not None:
         mechanism = RandomizedResponse(epsilon)
@@ -79,6 +94,7 @@ def _reconstructed(people: int, epsilon: Epsilon | None, off: int, generator: Ge
         return float((guesses == answers).mean())
     subsets = generator.integers(0, 2, (COUNTS_PER_PERSON * people, people)).astype(float)
     counts = subsets @ answers + generator.uniform(-off, off, len(subsets))
+    counts[: round(wild * len(counts))] = generator.integers(0, people, round(wild * len(counts)))
     return float((decode(subsets, counts) == answers).mean())
 
 
@@ -94,6 +110,22 @@ def decode(subsets: NDArray[np.float64], released: NDArray[np.float64]) -> NDArr
     )
     assert solution.x is not None, solution.message
     return np.asarray(solution.x[:people] > 1 / 2)
+
+
+def hidden(people: int, counts: int, off: int, wild: float) -> int:
+    """Return how many answers can stay hidden, at most, from counts of random subsets.
+
+    This holds for an attacker who tries all tables and takes one that agrees with enough counts.
+    """
+    expected = 0.0  # number of tables that agree and are wrong about more answers
+    for wrong in range(people, 0, -1):
+        chances = np.sort(binom.pmf(np.arange(wrong + 1), wrong, 0.5))
+        agree = min(1.0, float(chances[-(4 * off + 1) :].sum()))
+        enough = math.ceil((1 - 2 * wild) * counts)
+        expected += math.comb(people, wrong) * float(binom.sf(enough - 1, counts, agree))
+        if expected > UNLIKELY:
+            return wrong
+    return 0
 
 
 def _exact_probability(attack: str, model: str, epsilon: Epsilon, parameter: int) -> float:
@@ -120,19 +152,21 @@ def family_variation(epsilon: Epsilon, family: int) -> float:
 
 def report(view: View) -> Report:
     rows, epsilon = view.rows, view.epsilon
-    counts = rows.at(attack="reconstruct", model="none")
+    every = rows.at(attack="reconstruct", model="none")
+    counts = every.at(wild=view.options["wild"][0])
     values = {
         "per_person": COUNTS_PER_PERSON,
         "counts": COUNTS_PER_PERSON * view.people,
         "first": counts[0],
         "second": counts[min(1, len(counts) - 1)],
+        "spoiled": every[-len(counts)],
         "guess": rows.at(attack="difference", model="local", epsilon=epsilon)[0],
         "repeated": rows.at(attack="average", epsilon=epsilon)[-1],
         "shared": rows.at(attack="family", epsilon=epsilon)[-1],
     }
     table = Table(
         "Probability of a right guess",
-        ["attack on", "error, rounds, or people", "from", "ε", "right", "measured"],
+        ["attack on", "error, rounds, or people", "wild", "from", "ε", "right", "measured"],
         [_line(row) for row in rows],
     )
     return view.report(values, {"reconstruct": figures.drawing(_panel(view))}, [table])
@@ -145,6 +179,7 @@ def _line(row: Row) -> list[str]:
     return [
         ATTACKS[str(row["attack"])],
         "" if row["epsilon"] and not row["parameter"] else f"{row['parameter']:,}",
+        percent(row["wild"]) if row["wild"] else "",
         LABELS[str(row["model"])],
         str(row["epsilon"] or "none"),
         percent(row["right"]),
@@ -155,18 +190,23 @@ def _line(row: Row) -> list[str]:
 def _panel(view: View) -> figures.Panel:
     found, people = view.rows.at(attack="reconstruct"), view.people
     reports, percents = found.at(model="local"), scaled(lambda _: 100.0, "measured")
-    label = f"from {COUNTS_PER_PERSON * people} counts"
-    line, points = percents.curves(found.at(model="none"), LOOKS[1], label, "parameter")
+    label, taken = f"from {COUNTS_PER_PERSON * people} counts, {{:g}} % wild", list[Look]()
+    curves, least = list[Curve](), scaled(lambda _: 100.0, "at_least").formula
+    for wild in view.options["wild"]:
+        rows, (look,) = found.at(wild=wild), distinct_looks(1, taken)
+        taken.append(look)
+        curves += percents.curves(rows, look, label.format(100 * wild), "parameter")
+        curves.append(figures.curve(rows, look, "parameter", least, "lower bound", "limit"))
     levels = [
         Curve(
-            [(end, 100 * number(row, "right"), 0.0) for end, _, _ in line.points],
+            [(off, 100 * number(row, "right"), 0.0) for off in view.options["off"]],
             *(look, f"deniable reports, ε {row['epsilon']}", "line"),
         )
-        for row, look in zip(reports, figures.distinct_looks(len(reports), LOOKS[1:2]), strict=True)
+        for row, look in zip(reports, distinct_looks(len(reports), taken), strict=True)
     ]
     return figures.Panel(
         f"Answers of {people} people that an attacker finds",
-        [line, points, *levels],
+        [*curves, *levels],
         *("largest error of a count, in people", "answers found, %", ("linear", "linear")),
         reference=50,
         limits=(48, 102),
@@ -177,6 +217,9 @@ OPTIONS = (
     option.epsilons("0.5,1,2"),
     option.Option("people", 60, option.whole(10, 200), "people whose answers are attacked", "N"),
     option.sizes("off", "0,2,4,8", 0, 1000, "largest errors of a count"),
+    option.Option(
+        "wild", "0,0.2", option.several(option.share), "shares of counts that are arbitrary"
+    ),
     option.sizes("rounds", "1,10,100", 1, 400, "how many rounds ask one question"),
     option.sizes("family", "1,3,10", 1, 1000, "how many people share one answer"),
     option.repetitions(20),
