@@ -9,8 +9,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from deniable.shared.privacy.codewords import best_cap
-from deniable.shared.privacy.epsilon import Epsilon
-from deniable.shared.privacy.mechanisms import KRandomizedResponse, Unary
+from deniable.shared.privacy.epsilon import ONE, Epsilon
+from deniable.shared.privacy.mechanisms import KRandomizedResponse, OneBitMean, Unary
 from deniable.simulations.population import baselines
 from tests.documents import section_of
 
@@ -66,6 +66,27 @@ def test_worst_errors_of_zheng_2025_are_reproduced(epsilon: float, published: fl
     errors = [baselines.optimal_error(epsilon, x) for x in np.linspace(0, 1, 101)]
     assert max(errors) == pytest.approx(published, rel=2e-7)
     assert baselines.optimal_error(epsilon, 0.0, 2) != pytest.approx(published, rel=0.1)
+
+
+@pytest.mark.parametrize("x", [0.0, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("epsilon", ["0.5", "1", "4"])
+def test_one_bit_means_are_one_mechanism_as_the_2025_systematization_found(
+    epsilon: str, x: float
+) -> None:
+    """Formulas of Ding 2017, with x in [0, 1], and of Nguyên 2016, with t = 2 x - 1.
+
+    PETS 2025 has the equivalence; a device has the same table. Twin: another ε.
+    """
+    e, t, table = math.exp(float(epsilon)), 2 * x - 1, OneBitMean(Epsilon(epsilon))
+    ding = 1 / (e + 1) + x * (e - 1) / (e + 1)
+    harmony = (t * (e - 1) + e + 1) / (2 * e + 2)
+    low, high = (row[-1] / ONE for row in (table.rows[0], table.rows[-1]))
+    assert ding == pytest.approx(harmony, rel=1e-12)
+    assert ding == pytest.approx(low + x * (high - low), rel=1e-12)
+    c = (e + 1) / (e - 1)
+    variance = baselines.number_variance("Duchi", float(epsilon), t)
+    assert variance == pytest.approx(4 * c**2 * ding * (1 - ding), rel=1e-9)
+    assert variance != pytest.approx(baselines.number_variance("Duchi", 1.1 * float(epsilon), t))
 
 
 def test_constants_of_asi_2022_are_the_limit_in_many_dimensions() -> None:

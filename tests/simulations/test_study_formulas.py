@@ -4,6 +4,7 @@ A twin is the formula with a plausible fault; it must fail the same check.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from scipy.stats import binom
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.simulations import simulate
 from deniable.simulations.central.noise import DiscreteLaplace
+from deniable.simulations.engine import limits
 from deniable.simulations.studies.bit import drawn_price
+from deniable.simulations.studies.bit_reports import noise
 from deniable.simulations.studies.median.quantile_search import (
     NONE,
     SEARCH,
@@ -38,6 +41,54 @@ def test_van_trees_uses_the_information_of_its_prior(h: float) -> None:
     limit = van_trees(50, lambda _away: 3.0, 0.7, [h])
     assert limit == pytest.approx(0.7**2 / (50 * 3.0 + prior), rel=1e-9)
     assert limit != pytest.approx(0.7**2 / (50 * 3.0 + (math.pi / (2 * h)) ** 2), rel=1e-3)
+
+
+def information_of(density: Callable[[float], float], slope: Callable[[float], float]) -> float:
+    """Return the Fisher information of a density on [0, 1], not normalized, by quadrature."""
+    whole = quad(density, 0, 1)[0]
+    return float(quad(lambda u: slope(u) ** 2 / density(u), 0, 1, limit=200)[0] / whole)
+
+
+@pytest.mark.parametrize("h", [0.05, 0.4])
+@pytest.mark.parametrize("d", [1, 2, 7])
+def test_the_limit_of_vectors_uses_the_information_of_its_prior(
+    d: int, h: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prior is (1 - |v|^2 / h^2)^2 on a ball. Twin: a prior of twice the width."""
+    monkeypatch.setattr(limits, "WIDTHS", [h])
+    prior = information_of(
+        lambda u: (1 - u * u) ** 2 * u ** (d - 1), lambda u: 4 * u * (1 - u * u) * u ** (d - 1)
+    )
+    for scaled, agrees in ((prior / h**2, True), (prior / (2 * h) ** 2, False)):
+        found = limits.unit_vector_limits(50, limits.ball_prior(d), lambda _: 0.5, 1.0)[1]
+        wanted = 1 / (50 * 0.25 / (1 - h) + scaled)
+        assert (found == pytest.approx(wanted, rel=1e-6)) == agrees
+
+
+def test_the_limit_of_a_quantile_for_few_people_is_van_trees_bound() -> None:
+    """Compute it again for the median, with quadrature and a prior cos^2 on |t| < h.
+
+    Twin: the prior's information without its square.
+    """
+    target, people, spread = Target("quantile", 0.5), 30, noise(1.0)
+    prior = information_of(
+        lambda v: math.cos(math.pi * v / 2) ** 2, lambda v: math.pi * math.sin(math.pi * v) / 2
+    )
+    bounds, wrong = [], []
+    for h in np.geomspace(0.05, 0.495, 40):
+
+        def weighted(v: float, h: float = h) -> float:
+            share, t = 0.5, h * v
+            at = share + (t / (1 + t / share) if t > 0 else t / (1 - t / share)) / (2 * share)
+            return float(target.quantile(at)) * math.pi * math.sin(math.pi * v)
+
+        slope = quad(weighted, -1, 1)[0] / (2 * h)
+        each = people / (spread + 0.25 - h * h)
+        bounds.append(slope**2 / (each + prior / h**2))
+        wrong.append(slope**2 / (each + math.sqrt(prior) / h))
+    found = target._least_of_a_tilt(people, spread)
+    assert found == pytest.approx(max(bounds), rel=2e-3)
+    assert max(wrong) > 1.05 * found
 
 
 def test_without_people_van_trees_is_below_the_variance_of_its_prior() -> None:
