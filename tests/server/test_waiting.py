@@ -10,6 +10,7 @@ import sqlite3
 from contextlib import closing
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -245,6 +246,12 @@ def test_the_page_of_a_survey_with_labels_shows_and_sends_an_example(tmp_path: P
         page = operator.get(f"/surveys/{asked.id}").text
         assert "curl " in page
         assert "control" in page
+        python, javascript, _ = snippets(page)
+        names: dict[str, Any] = {}
+        exec(python.partition("client = ")[0], names)
+        assert names["policy"].labels == ("version",), "a client draws its arm itself"
+        assert 'labels={"version": "…"})' in python
+        assert 'labels: { version: "…" } });' in javascript
         assert "It has 98 bytes" in tried(operator, asked)  # 64 + 1 + 32 + 1
 
 
