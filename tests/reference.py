@@ -30,6 +30,7 @@ from deniable.shared.survey import labels, languages, phrases, questions, reader
 from deniable.shared.survey.document import EPOCH, PERIODS, Period
 from deniable.shared.survey.kinds import KINDS, number, vector
 from deniable.shared.survey.phrases import ABOUT_SURVEYS
+from tests.reference_tables import tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {
@@ -37,6 +38,15 @@ PACKAGES = {
     "server": "deniable.server.analysis",
     "shared": "deniable.shared.mechanisms",
     "simulations": "deniable.simulations",
+}
+READERS = {
+    "deniable.server.analysis": (
+        "*For people who run a server, write surveys or read results.* After these names come "
+        "[the command](#the-command), [HTTP](#http), [metrics](#metrics) and [limits](#limits)."
+    ),
+    "deniable.simulations": (
+        "*For people who run studies.* After these names comes [the command](#the-command)."
+    ),
 }
 JAVASCRIPT = ROOT / "client" / "javascript" / "src"
 PHRASES, TABLES = JAVASCRIPT / "phrases.js", JAVASCRIPT / "tables.js"
@@ -207,7 +217,10 @@ def document(package: str) -> str:
     links = " · ".join(f"[{name.name}](#{name.name.lower()})" for name in names)
     head = f"# Public names of `{package}`\n"
     source = "Generated from the source by `python -m tests.reference`.\n"
-    return "\n".join([head, source, links, "", *parts]).rstrip() + "\n"
+    if package in READERS:
+        source = f"{READERS[package]} {source}"
+    names_text = "\n".join([head, source, links, "", *parts]).rstrip() + "\n"
+    return names_text + tables(next(part for part in PACKAGES if PACKAGES[part] == package))
 
 
 def _of(each: Name, known: set[str]) -> Iterator[str]:

@@ -40,7 +40,10 @@ you must delete yourself; and the data on devices."""
 def arguments(parser: ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     new = actions.add_parser("new", help="write a survey with comments to start from")
-    new.add_argument("file", nargs="?", type=Path, default=Path("survey.toml"), metavar="FILE")
+    words = "the file to create (default: %(default)s)"
+    new.add_argument(
+        "file", nargs="?", type=Path, default=Path("survey.toml"), metavar="FILE", help=words
+    )
     add_template(new)
     check = actions.add_parser(
         "check", help="report a survey's privacy cost and expected margins of error"
