@@ -1,6 +1,6 @@
 """Cost of counting the reports of many devices, calculated from figures that were measured.
 
-    python -m tests.bench.costs     prints the table of DEPLOYING.md
+    python -m tests.bench.costs     prints the table of server/RECIPES.md
 
 Each device sends a report and fetches the list once a day. In the worst minutes, ten times as many
 requests arrive as on average.

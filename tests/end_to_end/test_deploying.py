@@ -1,4 +1,4 @@
-"""The systemd unit and the proxy configurations of DEPLOYING.md, checked by systemd and nginx."""
+"""Files that operators install: units, proxies, rules and images, checked by the real programs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped] # a dependency of schemathesis, without types
 
 from deniable.server.http.messages import INVITATION_HEADER
 from deniable.server.process.addresses import running_server
@@ -26,14 +27,15 @@ from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from tests.bench.costs import table
 from tests.client.certificates import certificate
 from tests.command import DENIABLE
-from tests.documents import commands
+from tests.documents import ROOT, commands
 from tests.end_to_end.browser import CHROMIUM, FLAGS
 from tests.end_to_end.test_ask import play, reports
-from tests.end_to_end.test_documents import ALL
+from tests.end_to_end.test_documents import ALL, parsed
 from tests.eventually import PATIENCE, eventually
+from tests.test_layout import PROJECT
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-SYSTEMD = shutil.which("systemd-analyze")
+SYSTEMD, PROMTOOL = shutil.which("systemd-analyze"), shutil.which("promtool")
 ONLY_HTTP = "pid {0}/pid; error_log stderr; events {{}} http {{ access_log off; {1} }}"
 SERVER, PHONE_ADDRESS = (
     "198.51.100.1",
@@ -42,19 +44,23 @@ SERVER, PHONE_ADDRESS = (
 EXPOSED = 4.0  # a score from which a unit exposes much of the machine
 
 
+EXAMPLES, RECIPES = ROOT / "server" / "examples", "server/RECIPES.md"
+
+
 def blocks(section: str, language: str) -> list[str]:
     return [
         block.text
         for block in ALL
-        if block.place[:2] == ("server/DEPLOYING.md", section) and block.language == language
+        if block.place[:2] == (RECIPES, section) and block.language == language
     ]
 
 
 @pytest.mark.skipif(SYSTEMD is None, reason="systemd is not installed")
-@pytest.mark.parametrize("section", ["A service", "A relay"])
-def test_the_unit_is_valid_and_isolates_the_server(section: str, tmp_path: Path) -> None:
-    (unit,) = blocks(section, "ini")
-    file = tmp_path / "deniable.service"
+@pytest.mark.parametrize("name", ["deniable.service", "deniable-relay.service"])
+def test_the_unit_is_valid_and_isolates_the_server(name: str, tmp_path: Path) -> None:
+    unit, file = (EXAMPLES / name).read_text("utf-8"), tmp_path / name
+    (line,) = commands(unit)
+    parsed(line)
     file.write_text(unit.replace("/opt/deniable/bin/deniable", "/bin/true"))
     checked = subprocess.run([SYSTEMD or "", "verify", str(file)], capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
@@ -66,10 +72,9 @@ def test_the_unit_is_valid_and_isolates_the_server(section: str, tmp_path: Path)
 
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
-@pytest.mark.parametrize("section", ["A proxy", "A proxy for the dashboard", "A relay"])
-def test_nginx_accepts_the_configuration(section: str, tmp_path: Path) -> None:
-    (shown,) = blocks(section, "nginx")
-    served = certificate(tmp_path)
+@pytest.mark.parametrize("name", ["nginx.conf", "nginx-dashboard.conf", "nginx-relay.conf"])
+def test_nginx_accepts_the_configuration(name: str, tmp_path: Path) -> None:
+    shown, served = (EXAMPLES / name).read_text("utf-8"), certificate(tmp_path)
     shown = re.sub(r"/etc/letsencrypt/\S+/(fullchain|privkey)\.pem", str(served), shown)
     file = tmp_path / "nginx.conf"
     file.write_text(ONLY_HTTP.format(tmp_path, shown))
@@ -78,16 +83,72 @@ def test_nginx_accepts_the_configuration(section: str, tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+def test_prometheus_accepts_the_jobs_and_the_rules(tmp_path: Path) -> None:
+    """Check "Monitor with Prometheus", and as a twin a rule with a mistake."""
+    (shown,) = blocks("Monitor with Prometheus", "yaml")
+    file = tmp_path / "prometheus.yml"
+    (tmp_path / "token").touch()
+    shown = shown.replace("/etc/prometheus/deniable-token", str(tmp_path / "token"))
+    file.write_text(shown.replace("CHECKOUT", str(ROOT)))
+    command = [PROMTOOL or "", "check", "config", str(file)]
+    checked = subprocess.run(command, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    rules = (EXAMPLES / "alerts.yml").read_text("utf-8").replace("histogram_quantile(", "nothing(")
+    (tmp_path / "alerts.yml").write_text(rules)
+    file.write_text(shown.replace("CHECKOUT/server/examples", str(tmp_path)))
+    assert subprocess.run(command, capture_output=True, text=True).returncode == 1
+
+
+def test_the_steps_of_an_installation_name_existing_files() -> None:
+    """Check "Install on Debian with nginx and TLS" and the sections that add to it."""
+    sections = ("Install on Debian with nginx and TLS", "Open the dashboard to other machines")
+    steps = [
+        block for section in (*sections, "Install the relay") for block in blocks(section, "sh")
+    ]
+    files = re.findall(r"CHECKOUT/(\S+)", "\n".join(steps))
+    assert {Path(file).parent for file in files} == {Path("server/examples")}
+    assert len(files) == len({*files}) == 5
+    assert all((ROOT / file).is_file() for file in files)
+    (installed,) = re.findall(r"python3 -m venv (\S+)", steps[0])
+    unit = (EXAMPLES / "deniable.service").read_text("utf-8")
+    assert f"ExecStart={installed}/bin/deniable serve" in unit
+    (user,) = re.findall(r"nologin (\S+)", steps[0])
+    assert f"User={user}\n" in unit
+
+
+def test_the_image_runs_a_command_that_exists_and_copies_what_is_installed() -> None:
+    """Check "Run in a container" without an engine: files, command, ports and health check."""
+    image = (ROOT / "server" / "Dockerfile").read_text("utf-8")
+    (line,) = commands(image)
+    chosen = parsed(line)
+    sources = [
+        word
+        for copied in re.findall(r"^COPY (.+) \S+$", image, re.MULTILINE)
+        for word in copied.split()
+    ]
+    assert all((ROOT / source).exists() for source in sources)
+    packages = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {*packages, "pyproject.toml", PROJECT["project"]["readme"]} <= {*sources}
+    assert image.count(f":{chosen.port}/readyz") == 1
+    compose = yaml.safe_load((ROOT / "server" / "compose.yaml").read_text("utf-8"))
+    (service,) = compose["services"].values()
+    folder = (ROOT / "server" / service["build"]["context"]).resolve()
+    assert (folder / service["build"]["dockerfile"]).samefile(ROOT / "server" / "Dockerfile")
+    ports = {int(port.rpartition(":")[2]) for port in service["ports"]}
+    assert ports == {chosen.port, chosen.dashboard_port}
+    assert f"data:{chosen.data}" in service["volumes"]
+
+
 def test_the_documented_costs_of_many_devices_are_the_calculated_ones() -> None:
-    deploying = Path(__file__).parents[2] / "server/DEPLOYING.md"
-    assert table() in deploying.read_text("utf-8")
+    assert table() in (ROOT / RECIPES).read_text("utf-8")
 
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 def test_people_answer_a_link_through_the_proxy_with_tls(tmp_path: Path) -> None:
-    """Run "Ask by link from other machines" behind "A proxy", on loopback, with a certificate."""
-    (line,) = commands(blocks("Ask by link from other machines", "sh")[0])
-    words = shlex.split(line.replace("/var/lib/deniable", "data"))
+    """Run "Ask by link with TLS" behind the example of nginx, on loopback, with a certificate."""
+    (line,) = commands(blocks("Ask by link with TLS", "sh")[0])
+    words = shlex.split(line.replace("/var/lib/deniable/data", "data"))
     text = TEMPLATES["yes-no"].toml(datetime.now(UTC).date())
     extra = 'round = "once"\ninvitation = true'
     (tmp_path / words[1]).write_text(text.replace('round = "once"', extra))
@@ -227,8 +288,8 @@ def answer_by_link(folder: Path, served: Path, port: int, survey: str) -> None:
 def proxy(
     folder: Path, served: Path, listen: str, target: str, name: str = "localhost"
 ) -> Iterator[None]:
-    """Run nginx with the configuration of "A proxy" at another address."""
-    (shown,) = blocks("A proxy", "nginx")
+    """Run nginx with the example's configuration at another address."""
+    shown = (EXAMPLES / "nginx.conf").read_text("utf-8")
     shown = re.sub(r"/etc/letsencrypt/\S+/(fullchain|privkey)\.pem", str(served), shown)
     shown = shown.replace("listen 443 ssl", listen)
     shown = shown.replace("    listen [::]:443 ssl;\n", "")

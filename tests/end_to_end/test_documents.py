@@ -30,6 +30,17 @@ SHOWN = "tests/server/test_shown_commands.py"
 DEPLOYED = "tests/end_to_end/test_deploying.py"
 ASKED = "tests/server/test_ask.py"
 ALERTS = "tests/server/test_alerts.py"
+TUTORIALS = "tests/end_to_end/test_tutorials.py"
+IN_PYTHON = "tests/simulations/test_in_python.py"
+STEPS = ("1. Plan", "2. Rehearse", "3. Ask", "4. Read", "5. Close")
+RELEASE_STEPS = (
+    *("1. Plan", "2. Write the survey", "3. Publish and serve", "4. Simulate two weeks"),
+    *("5. Read the result", "6. Ask your own app"),
+)
+PRICE_STEPS = (
+    *("1. The truth", "2. What to expect", "3. Ask them", "4. Compare"),
+    "5. What did privacy cost?",
+)
 # The test that runs the blocks of each section.
 RUN = {
     ("README.md", "The tour: one survey in a minute"): "tests/end_to_end/test_readme_tour.py",
@@ -51,55 +62,65 @@ RUN = {
     ("client/javascript/README.md", "The JavaScript client: for Node and browsers"): (
         "tests/end_to_end/test_shown_clients.py"
     ),
-    ("server/README.md", "Begin"): SHOWN,
-    ("server/README.md", "Ask by link"): ASKED,
-    ("server/README.md", "Invitations"): ASKED,
-    ("server/README.md", "Ask in several languages"): "tests/shared/test_languages.py",
-    ("server/README.md", "Ask from a notebook"): "tests/server/test_notebook.py",
-    ("server/README.md", "Ask an open question"): SHOWN,
-    ("server/README.md", "Embed it in a page"): "tests/end_to_end/test_ask.py",
-    ("server/README.md", "Reading results"): "tests/server/test_analysis.py",
-    ("server/README.md", "Judging a result"): ALERTS,
-    ("server/README.md", "HTTP"): SHOWN,
-    ("server/DEPLOYING.md", "A service"): DEPLOYED,
-    ("server/DEPLOYING.md", "A proxy"): DEPLOYED,
-    ("server/DEPLOYING.md", "Ask by link from other machines"): DEPLOYED,
-    ("server/DEPLOYING.md", "A proxy for the dashboard"): DEPLOYED,
-    ("server/DEPLOYING.md", "A relay"): DEPLOYED,
-    ("server/DEPLOYING.md", "Limits on forged reports"): SHOWN,
-    ("server/DEPLOYING.md", "App tokens by class of installs"): SHOWN,
-    ("server/DEPLOYING.md", "Estimates in Prometheus"): ALERTS,
-    ("server/DEPLOYING.md", "Alerts from the server"): ALERTS,
-    ("server/DEPLOYING.md", "Backups"): SHOWN,
-    ("server/DEPLOYING.md", "A fail-over drill"): DRILLS,
-    ("server/DEPLOYING.md", "Reconciling a round"): DRILLS,
-    ("server/DEPLOYING.md", "Restoring an old backup"): DRILLS,
-    ("server/DEPLOYING.md", "Archives"): SHOWN,
-    (
-        "server/DEPLOYING.md",
-        "Reading an archive with other tools",
-    ): "tests/server/test_archive_readers.py",
-    ("server/DEPLOYING.md", "Deleting a survey"): SHOWN,
-    ("server/DEPLOYING.md", "The register"): SHOWN,
-    ("server/DEPLOYING.md", "Damaged files"): SHOWN,
-    ("server/DEPLOYING.md", "Tokens and keys"): SHOWN,
-    ("simulations/README.md", "In Python"): "tests/simulations/test_in_python.py",
-    (
-        "simulations/README.md",
-        "Short examples and baselines",
-    ): "tests/simulations/test_baselines.py",
+    **dict.fromkeys((("server/README.md", step) for step in STEPS), TUTORIALS),
+    **dict.fromkeys((("server/RELEASE_TUTORIAL.md", step) for step in RELEASE_STEPS), TUTORIALS),
+    ("server/SURVEYS.md", "Ask by link"): ASKED,
+    ("server/SURVEYS.md", "Invitations"): ASKED,
+    ("server/SURVEYS.md", "Ask in several languages"): "tests/shared/test_languages.py",
+    ("server/SURVEYS.md", "Ask from a notebook"): "tests/server/test_notebook.py",
+    ("server/SURVEYS.md", "Ask an open question"): SHOWN,
+    ("server/SURVEYS.md", "Embed it in a page"): "tests/end_to_end/test_ask.py",
+    ("server/SURVEYS.md", "Read results in Python"): "tests/server/test_analysis.py",
+    ("server/SURVEYS.md", "Judging a result"): ALERTS,
+    ("server/SURVEYS.md", "HTTP"): SHOWN,
+    ("server/RECIPES.md", "Install on Debian with nginx and TLS"): DEPLOYED,
+    ("server/RECIPES.md", "Ask by link with TLS"): DEPLOYED,
+    ("server/RECIPES.md", "Open the dashboard to other machines"): DEPLOYED,
+    ("server/RECIPES.md", "Run in a container"): DEPLOYED,
+    ("server/RECIPES.md", "Install the relay"): DEPLOYED,
+    ("server/RECIPES.md", "Monitor with Prometheus"): DEPLOYED,
+    ("server/RECIPES.md", "Send alerts from the server"): ALERTS,
+    ("server/RECIPES.md", "Back up, and practise a restore"): SHOWN,
+    ("server/RECIPES.md", "A fail-over drill"): DRILLS,
+    ("server/RECIPES.md", "Reconciling a round"): DRILLS,
+    ("server/RECIPES.md", "Restoring an old backup"): DRILLS,
+    ("server/RECIPES.md", "Use a relay of another organization"): SHOWN,
+    ("server/RECIPES.md", "Limit forged reports"): SHOWN,
+    ("server/RECIPES.md", "Read results in other tools"): SHOWN,
+    ("server/RECIPES.md", "Archive ended rounds"): SHOWN,
+    ("server/RECIPES.md", "Reading an archive with other tools"): (
+        "tests/server/test_archive_readers.py"
+    ),
+    ("server/RECIPES.md", "Delete a survey"): SHOWN,
+    ("server/RECIPES.md", "Check the register"): SHOWN,
+    ("server/RECIPES.md", "Check and repair a folder"): SHOWN,
+    ("server/RECIPES.md", "Keep the signing key off the server"): SHOWN,
+    **dict.fromkeys((("simulations/PRICE_TUTORIAL.md", step) for step in PRICE_STEPS), TUTORIALS),
+    ("simulations/README.md", "1. Ask a question"): TUTORIALS,
+    ("simulations/README.md", "2. Change it"): TUTORIALS,
+    ("simulations/README.md", "3. Make your own figure"): TUTORIALS,
+    ("simulations/RECIPES.md", "Run a study in Python"): IN_PYTHON,
+    ("simulations/RECIPES.md", "Try a single mechanism"): IN_PYTHON,
+    ("simulations/RECIPES.md", "Write your own study"): IN_PYTHON,
+    ("simulations/RECIPES.md", "Short examples and baselines"): (
+        "tests/simulations/test_baselines.py"
+    ),
 }
 # Sections that no test runs, with the reason. The options of their commands are still checked.
 NOT_RUN = {
     ("README.md", "deniable"): "clones; .ci/run does it from the tag, and test_demo the demo",
     ("README.md", "How an answer travels"): "a drawing",
     ("client/README.md", "The client: ask your users, keep nobody's answer"): "pip installs",
-    ("server/DEPLOYING.md", "Docker"): "no Docker here; its commands are held to their options",
-    ("server/DEPLOYING.md", "Several nodes on PostgreSQL"): "a database server's own tools",
-    ("server/DEPLOYING.md", "What the database reveals about arrival times"): "its settings",
-    ("server/DEPLOYING.md", "Fail-over"): "a setting of PostgreSQL; test_drills has another",
-    ("server/DEPLOYING.md", "PostgreSQL backups"): "run by tests/server/test_postgres.py",
-    ("server/README.md", "How it fits together"): "a drawing",
+    ("server/README.md", "Install"): "sets PATH",
+    ("simulations/README.md", "Install"): "pip installs; test_packages installs each extra",
+    ("server/RECIPES.md", "Run several nodes on PostgreSQL"): "a database server's own tools",
+    ("server/GUARANTEES.md", "What the database reveals about arrival times"): "its settings",
+    (
+        "server/RECIPES.md",
+        "Practise a fail-over",
+    ): "a setting; test_drills has another",
+    ("server/RECIPES.md", "Back up a database"): "run by tests/server/test_postgres.py",
+    ("tests/README.md", "Run the tests"): "starts the tests",
     ("shared/ARCHITECTURE.md", "The path of an answer"): "a drawing",
     ("shared/ARCHITECTURE.md", "The path of a page"): "a drawing",
     ("shared/README.md", "Choosing ε"): "a table; test_the_odds compares it with the command",
@@ -114,14 +135,14 @@ SEVERAL = {
     ("README.md", "The tour: one survey in a minute"): 5,
     ("client/README.md", "Ten lines"): 3,
     ("client/README.md", "A federated mean"): 2,
-    ("server/DEPLOYING.md", "A service"): 2,
-    ("server/DEPLOYING.md", "A relay"): 3,
-    ("server/DEPLOYING.md", "A fail-over drill"): 2,
-    ("server/DEPLOYING.md", "Restoring an old backup"): 2,
-    ("server/DEPLOYING.md", "Reading an archive with other tools"): 2,
-    ("server/DEPLOYING.md", "Docker"): 2,
-    ("server/DEPLOYING.md", "Tokens and keys"): 2,
-    ("simulations/README.md", "In Python"): 3,
+    ("server/README.md", "3. Ask"): 2,
+    ("server/RECIPES.md", "Install on Debian with nginx and TLS"): 4,
+    ("server/RECIPES.md", "Back up, and practise a restore"): 2,
+    ("server/RECIPES.md", "A fail-over drill"): 2,
+    ("server/RECIPES.md", "Restoring an old backup"): 2,
+    ("server/RECIPES.md", "Read results in other tools"): 3,
+    ("server/RECIPES.md", "Keep the signing key off the server"): 2,
+    ("simulations/PRICE_TUTORIAL.md", "4. Compare"): 2,
 }
 
 
@@ -264,9 +285,9 @@ def test_the_people_needed_for_a_point_agree_with_the_plan(
 
 
 def test_the_planner_s_table_agrees_with_its_output(capsys: pytest.CaptureFixture[str]) -> None:
-    section = "Before you ask: plan"
+    section = "Plan"
     (text,) = [block.text for block in ALL if block.section == section]
-    said, shown = printed(capsys, commands(text)[0]), section_of("server/README.md", section)
+    said, shown = printed(capsys, commands(text)[0]), section_of("server/SURVEYS.md", section)
     for line in filter(None, said.splitlines()):
         assert f"    {line}\n" in shown or f"> {line}\n" in shown, line
 
@@ -274,7 +295,7 @@ def test_the_planner_s_table_agrees_with_its_output(capsys: pytest.CaptureFixtur
 def test_the_sentence_about_a_small_group_agrees_with_the_plan(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shown = section_of("server/README.md", "Ask by link")
+    shown = section_of("server/SURVEYS.md", "Ask by link")
     (line,) = re.findall(r"`deniable (plan [^`]*)`", shown)
     (sentence,) = re.findall(r"^> (.+)$", shown, re.MULTILINE)
     assert f"\n{sentence}\n" in printed(capsys, line)
@@ -287,7 +308,7 @@ def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:
 
 def test_a_text_s_floors_agree_with_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     """Floors, in people out of a million, agree to the hundred for each stated length."""
-    shown = plain(section_of("server/README.md", "Ask an open question"))
+    shown = plain(section_of("server/SURVEYS.md", "Ask an open question"))
     lengths = re.findall(r"up to (\d+) bytes needs (?:about )?([\d,]*\d)", shown)
     assert [int(length) for length, _ in lengths] == [8, 16, 32]
     for length, people in lengths:
@@ -325,7 +346,7 @@ def quoting() -> Iterator[tuple[str, str]]:
 
     The sentence before a quote may add other options.
     """
-    document, seen = "simulations/README.md", set[str]()
+    document, seen = "simulations/STUDIES.md", set[str]()
     yield "minimax", "simulate minimax"  # this command has all its options in one line
     for block in ALL:
         if block.place[::2] == (document, "indented") and block.section not in seen:
@@ -350,7 +371,7 @@ def test_a_study_prints_the_sentences_that_its_section_quotes(
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     for quote in re.findall(
-        r"(?:^> .*\n)+", section_of("simulations/README.md", section), re.MULTILINE
+        r"(?:^> .*\n)+", section_of("simulations/STUDIES.md", section), re.MULTILINE
     ):
         for sentence in re.split(r"(?<=[.:;]) (?=[A-Z])", plain(quote)):
             assert sentence in plain(done.stdout), sentence

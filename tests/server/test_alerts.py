@@ -590,8 +590,8 @@ def shown(document: str, section: str) -> str:
 
 
 def test_the_judging_of_a_result_works_as_shown(place: Place) -> None:
-    """Run "Judging a result" of README.md, where one of the rules fails."""
-    text = shown("server/README.md", "Judging a result")
+    """Run "Judging a result" of SURVEYS.md, where one of the rules fails."""
+    text = shown("server/SURVEYS.md", "Judging a result")
     words = shlex.split(text.replace("--data data", f"--data {place.data}"))[1:]
     done = run(*words)
     assert (done.returncode, done.stdout[:10]) == (1, "app-health")
@@ -600,16 +600,16 @@ def test_the_judging_of_a_result_works_as_shown(place: Place) -> None:
 
 
 def test_the_file_of_alerts_is_read_as_shown(here: World, tmp_path: Path) -> None:
-    """Read the file of "Alerts from the server" in DEPLOYING.md; its rule fits the survey."""
+    """Read the file of "Send alerts from the server" in RECIPES.md; its rule fits the survey."""
     file = tmp_path / "alerts.toml"
-    file.write_text(shown("server/DEPLOYING.md", "Alerts from the server"), "utf-8")
+    file.write_text(shown("server/RECIPES.md", "Send alerts from the server"), "utf-8")
     with_rounds(here, 0.2, 0.2)
     assert Node(here, read_alerts(file)).check() == [("rule", "began", 684)]
 
 
 def test_prometheus_finds_the_addresses_that_are_shown(here: World) -> None:
-    """Scrape as "Estimates in Prometheus" of DEPLOYING.md configures."""
-    config = yaml.safe_load(shown("server/DEPLOYING.md", "Estimates in Prometheus"))
+    """Scrape as "Monitor with Prometheus" of RECIPES.md configures."""
+    config = yaml.safe_load(shown("server/RECIPES.md", "Monitor with Prometheus"))
     for job in config["scrape_configs"]:
         headers = here.bearer("analyst") if "authorization" in job else {}
         path = job.get("metrics_path", "/metrics")

@@ -1,4 +1,4 @@
-"""Results in Python, as the README shows: from a folder and from a server."""
+"""Results in Python, as SURVEYS.md shows: from a folder and from a server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.server.world import World
 
 pytestmark = pytest.mark.at(NOW)
 
-README = Path(__file__).resolve().parents[2] / "server" / "README.md"
+SURVEYS = Path(__file__).resolve().parents[2] / "server" / "SURVEYS.md"
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def test_the_lines_of_the_readme_run_unchanged(
     here: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(here)
-    section = README.read_text("utf-8").split("\n## Reading results\n")[1].split("\n## ")[0]
+    section = SURVEYS.read_text("utf-8").split("\n## Read results in Python\n")[1].split("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    exec(compile(block, "README.md", "exec"), {})
+    exec(compile(block, "SURVEYS.md", "exec"), {})
     sentence, low, people, rows = capsys.readouterr().out.splitlines()
     assert sentence.startswith("browser, round 685: firefox ")
     assert "4,000 reports" in sentence

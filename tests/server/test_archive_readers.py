@@ -1,4 +1,4 @@
-"""Archives are read without deniable, by the functions of DEPLOYING.md, run from there."""
+"""Archives are read without deniable, by the functions of RECIPES.md, run from there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.server.test_archive import JANUARY, SENT, fill
 from tests.survey_texts import bit
 
 SECTION = "Reading an archive with other tools"
-DEPLOYING = Path(__file__).parents[2] / "server/DEPLOYING.md"
+RECIPES = Path(__file__).parents[2] / "server/RECIPES.md"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_other_programs_count_the_same_reports_as_the_server(
 
 def documented() -> dict[str, Any]:
     """Return the names that the section's block of Python defines."""
-    part = DEPLOYING.read_text("utf-8").split(f"### {SECTION}\n")[1]
+    part = RECIPES.read_text("utf-8").split(f"### {SECTION}\n")[1]
     found = re.search(r"^```python\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
     assert found is not None
     names: dict[str, Any] = {}

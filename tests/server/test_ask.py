@@ -131,8 +131,10 @@ def test_the_text_states_link_reach_results_end_and_key(tmp_path: Path) -> None:
 
 
 def shown(section: str) -> list[list[str]]:
-    """Return the commands of a section of server/README.md, as words without `deniable`."""
-    (block,) = [b for b in blocks("server/README.md") if (b.section, b.language) == (section, "sh")]
+    """Return the commands of a section of server/SURVEYS.md, as words without `deniable`."""
+    (block,) = [
+        b for b in blocks("server/SURVEYS.md") if (b.section, b.language) == (section, "sh")
+    ]
     return [shlex.split(line) for line in commands(block.text)]
 
 

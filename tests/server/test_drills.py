@@ -1,4 +1,4 @@
-"""The drills of DEPLOYING.md, run as they are written: fail-over, and restoring an old backup.
+"""The drills of RECIPES.md, run as they are written: fail-over, and restoring an old backup.
 
 Real devices report to a real server. The shell blocks of the document run unchanged, with other
 values of the variables that their first line exports.
@@ -112,7 +112,7 @@ def shell(block: str, folder: Path, variables: Mapping[str, object]) -> Shell:
 
 def documented(section: str) -> list[str]:
     """Return the shell blocks of a section, below another."""
-    text = (ROOT / "server/DEPLOYING.md").read_text("utf-8")
+    text = (ROOT / "server/RECIPES.md").read_text("utf-8")
     part = text.split(f"### {section}\n")[1].split("\n##")[0]
     return re.findall(r"^```sh\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
 

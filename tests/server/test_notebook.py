@@ -86,9 +86,9 @@ def test_real_answers_are_never_mixed_with_simulated_ones_and_no_output_has_the_
 
 
 def test_the_example_of_a_notebook_works_as_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """Run the section "Ask from a notebook" of README.md."""
+    """Run the section "Ask from a notebook" of SURVEYS.md."""
     section = "Ask from a notebook"
-    (block,) = [block for block in blocks("server/README.md") if block.section == section]
+    (block,) = [block for block in blocks("server/SURVEYS.md") if block.section == section]
     exec(block.text, {})
     printed = capsys.readouterr().out
     assert "/ask/would-you-recommend-working-here" in printed

@@ -243,7 +243,7 @@ def test_the_attack_links_unsettled_reports(attacked: Attacked) -> None:
 
 @pytest.mark.long
 def test_the_write_ahead_log_still_reveals_the_order(attacked: Attacked) -> None:
-    """DEPLOYING.md states this, and the settings that limit the duration: until a checkpoint."""
+    """GUARANTEES.md states this, and the settings that limit the duration: until a checkpoint."""
     installs = crowd(3, 60)
     attacked.send(installs)
     attacked.settle()

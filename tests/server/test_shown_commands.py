@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import json
 import re
@@ -110,9 +111,9 @@ def test_the_sign_in_page_explains_how_to_get_a_token(tmp_path: Path) -> None:
         assert "Surveys" in signed_in(server.dashboard, "/", token)
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="the README uses curl")
-def test_the_requests_of_the_readme_work(tmp_path: Path) -> None:
-    (block,) = blocks("README.md", "HTTP")
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the text uses curl")
+def test_the_shown_requests_work(tmp_path: Path) -> None:
+    (block,) = blocks("SURVEYS.md", "HTTP")
     made = published(tmp_path, tmp_path / "data")
     with serving(tmp_path / "data") as server:
         now = PERIODS["once"].round_of(datetime.now(UTC).date())
@@ -124,7 +125,9 @@ def test_the_requests_of_the_readme_work(tmp_path: Path) -> None:
 
 
 def test_backups_work_as_described(tmp_path: Path) -> None:
-    (block,) = blocks("DEPLOYING.md", "Backups")
+    """Run "Back up, and practise a restore" of RECIPES.md, except the server on the copy."""
+    first, practise, _ = blocks("RECIPES.md", "Back up, and practise a restore")
+    block = first + practise.splitlines()[0]
     published(tmp_path, tmp_path / "lib/deniable")
     (tmp_path / "backup").mkdir()
     today = datetime.now(UTC).date().isoformat()
@@ -138,7 +141,7 @@ def test_backups_work_as_described(tmp_path: Path) -> None:
 )
 def test_the_signing_key_can_stay_on_another_machine(tmp_path: Path) -> None:
     """The server learns the public key; surveys are sent over HTTP."""
-    first, later = blocks("DEPLOYING.md", "Tokens and keys")
+    first, later = blocks("RECIPES.md", "Keep the signing key off the server")
     key, draft = tmp_path / "key.pem", tmp_path / "next.toml"
     assert run("keys", "new", key).returncode == run("survey", "new", draft).returncode == 0
     draft.write_text(draft.read_text("utf-8").replace("app-health", "next"), "utf-8")
@@ -155,7 +158,7 @@ def test_the_signing_key_can_stay_on_another_machine(tmp_path: Path) -> None:
 
 
 def test_the_example_of_an_open_question_works_as_shown() -> None:
-    text = (SERVER / "README.md").read_text("utf-8").split("## Ask an open question\n")[1]
+    text = (SERVER / "SURVEYS.md").read_text("utf-8").split("## Ask an open question\n")[1]
     (block,) = re.findall(r"^```toml\n(.*?)^```", text.split("\n## ")[0], re.MULTILINE | re.DOTALL)
     (question,) = parse_toml(survey_text(block)).questions
     assert (question.kind, question.name) == ("text", "word")
@@ -163,30 +166,28 @@ def test_the_example_of_an_open_question_works_as_shown() -> None:
 
 @pytest.mark.long
 def test_closing_and_deleting_a_survey_work_as_shown(tmp_path: Path) -> None:
-    """Run the sections "Begin" of README.md and "Deleting a survey" of DEPLOYING.md."""
+    """Run the section "Delete a survey" of RECIPES.md."""
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
-    shell(blocks("README.md", "Begin")[0], tmp_path)
-    assert "final" in shell("deniable survey list --data data", tmp_path)
-    (block,) = blocks("DEPLOYING.md", "Deleting a survey")
+    (block,) = blocks("RECIPES.md", "Delete a survey")
     listed = json.loads(shell("deniable survey list --data data --json", tmp_path))
     id_ = listed["surveys"][0]["id"]
-    _, delete = block.replace("DIR", "data").replace(" ID ", f" {id_} ").splitlines()
+    close, delete = block.replace("DIR", "data").replace(" ID ", f" {id_} ").splitlines()
+    shell(close, tmp_path)
+    assert "final" in shell("deniable survey list --data data", tmp_path)
     shell(delete.replace("  #", " --yes  #"), tmp_path)  # instead of typing the id
     assert json.loads(shell("deniable survey list --data data --json", tmp_path))["surveys"] == []
 
 
 @pytest.mark.long
 def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> None:
-    """Run "Limits on forged reports", "The register" and "Damaged files" of DEPLOYING.md.
+    """Run "Limit forged reports", "Check the register" and "Check and repair a folder".
 
     The first line about the doctor also runs while a server uses the folder.
     """
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
-    serve, tokens = blocks("DEPLOYING.md", "Limits on forged reports")
-    assert tokens in blocks("DEPLOYING.md", "App tokens by class of installs")
-    shell(f"set -e\n{tokens.replace('DIR', 'data')}", tmp_path)
-    (register,) = blocks("DEPLOYING.md", "The register")
-    (doctor,) = blocks("DEPLOYING.md", "Damaged files")
+    (serve,) = blocks("RECIPES.md", "Limit forged reports")
+    (register,) = blocks("RECIPES.md", "Check the register")
+    (doctor,) = blocks("RECIPES.md", "Check and repair a folder")
     while_serving, repair = doctor.replace("/var/lib/deniable", "data").splitlines()
     words = serve.split()
     assert words[:4] == ["deniable", "serve", "--data", "DIR"]
@@ -195,14 +196,14 @@ def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> Non
         shell(while_serving, tmp_path)
     shell(repair, tmp_path)
     kept = json.loads((tmp_path / "register.json").read_text("utf-8"))
-    assert [entry["event"] for entry in kept["entries"]] == ["published"]
+    assert [entry["event"] for entry in kept["entries"]] == ["published", "page"]
 
 
 @pytest.mark.long
 def test_archives_work_as_shown(tmp_path: Path) -> None:
-    """Run "Archives" of DEPLOYING.md, except pip, for three ended rounds."""
+    """Run "Archive ended rounds" of RECIPES.md, except pip, for three ended rounds."""
     asked = fill(tmp_path / "data")
-    (block,) = blocks("DEPLOYING.md", "Archives")
+    (block,) = blocks("RECIPES.md", "Archive ended rounds")
     _, *lines = block.replace("/var/lib/deniable", "data").replace("DIR", "data").splitlines()
     text = (
         "\n".join(lines).replace("/archive", "archive").replace("--round 683", f"--round {JANUARY}")
@@ -212,21 +213,57 @@ def test_archives_work_as_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("tool", ["pandas", "polars", "duckdb"])
+def test_other_tools_read_the_results(tmp_path: Path, tool: str) -> None:
+    """Run "Read results in other tools" in an environment that has only the tool."""
+    (block,) = re.findall(r"```python\n(.*?)```", other_tools(tmp_path), re.DOTALL)
+    uv = str(Path(sys.executable).with_name("uv"))
+    program = f"{block}\nprint(len(with_{tool}('results.csv')), with_{tool}('results.csv'))"
+    done = subprocess.run(
+        [uv, "run", "--no-project", "--with", tool, "python", "-c", program],
+        cwd=tmp_path, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{rows_in(tmp_path)} "), done.stdout
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed")
+def test_r_reads_the_results(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```r\n(.*?)```", other_tools(tmp_path), re.DOTALL)
+    program = f"{block}cat(nrow(rows))"
+    done = subprocess.run(["Rscript", "-e", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.endswith(f"\n{rows_in(tmp_path)}"), done.stderr
+
+
+def rows_in(folder: Path) -> int:
+    with (folder / "results.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert any(row["estimate"] for row in rows)
+    return len(rows)
+
+
+def other_tools(folder: Path) -> str:
+    """Write results.csv with the command of the section, and return the section."""
+    fill(folder / "data")
+    text = (SERVER / "RECIPES.md").read_text("utf-8").split("## Read results in other tools\n")[1]
+    (export,) = re.findall(r"```sh\n(.*?)```", text.split("\n## ")[0], re.DOTALL)
+    shell(export.replace("DIR", "data"), folder)
+    return text.split("\n## ")[0]
+
+
+@pytest.mark.long
 def test_a_relay_works_as_shown(tmp_path: Path) -> None:
-    """Run "A relay" of DEPLOYING.md, for a folder with data: both servers respond."""
-    with create_store(tmp_path / "data"):
-        pass
-    (block,) = blocks("DEPLOYING.md", "A relay")
+    """Run "Use a relay of another organization": both servers respond, and know the token."""
+    block, *_ = blocks("RECIPES.md", "Use a relay of another organization")
     new, create, relay, serve = block.replace("DIR", "data").splitlines()
     shell(new, tmp_path)
-    token = shell(create, tmp_path).split()[0]
-    more = serve.partition("#")[0].split()[4:]
-    assert more[:3] == ["--sealing-key", "sealing.pem", "--relay-key"]
-    words = relay.partition("#")[0].replace("/var/lib", str(tmp_path)).split()[1:]
-    assert (words[:3], words[4]) == (["deniable", "relay", "--to"], "--data")
-    (held := Path(words[5])).mkdir()
-    keys = [str(tmp_path / more[1]), "--relay-key", public_hex(Settings("", "", held).key())]
-    with serving(tmp_path / "data", more=[more[0], *keys]) as server:
+    sealing, file, relay_key, key = serve.partition("#")[0].split()[4:]
+    assert (sealing, file, relay_key) == ("--sealing-key", "sealing.pem", "--relay-key")
+    more = [sealing, str(tmp_path / file), relay_key, key]
+    with serving(tmp_path / "data", more=more) as server:
+        token = shell(create, tmp_path).split()[0]
+        words = relay.partition("#")[0].replace("/var/lib", str(tmp_path)).split()[1:]
+        assert words[:3] == ["deniable", "relay", "--to"]
         words[3] = server.url
         with relay_running([*DENIABLE, *words[1:], "--port", "0", "--json"], token) as running:
             assert "alive" in page(f"{running.url}/healthz")

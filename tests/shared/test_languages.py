@@ -78,9 +78,9 @@ def test_each_text_is_shown_in_the_wanted_language() -> None:
 
 
 def test_the_survey_of_the_manual_has_both_languages() -> None:
-    """Read the section "Ask in several languages" of README.md."""
+    """Read the section "Ask in several languages" of SURVEYS.md."""
     (block,) = [
-        one for one in blocks("server/README.md") if one.section == "Ask in several languages"
+        one for one in blocks("server/SURVEYS.md") if one.section == "Ask in several languages"
     ]
     texts = tomllib.loads(block.text)["survey"]
     shown = parse_toml(survey_text(QUESTIONS, **SETTINGS | texts))

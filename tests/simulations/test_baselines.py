@@ -27,7 +27,7 @@ WANG_2017 = {  # USENIX Security, numeric variances for one person
 def test_the_example_of_the_document_prints_published_figures(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    text = section_of("simulations/README.md", "Short examples and baselines")
+    text = section_of("simulations/RECIPES.md", "Short examples and baselines")
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(code, {})  # a snippet of this repository
     printed = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 NOTEBOOK = Path(__file__).parents[2] / "simulations/examples/students_tour.ipynb"
-README = (Path(__file__).parents[2] / "simulations/README.md").read_text("utf-8")
+RECIPES = (Path(__file__).parents[2] / "simulations/RECIPES.md").read_text("utf-8")
 NAME = "students_tour"
 TAGS = {"noise", "figure"}  # cells whose output varies or cannot be compared
 
@@ -43,8 +43,8 @@ def test_the_notebook_prints_the_output_that_it_contains(names: dict[str, Any]) 
 
 
 def test_the_mechanism_of_the_notebook_is_found_in_a_file_of_its_folder(tmp_path: Path) -> None:
-    """Run the line of simulations/README.md with fewer people."""
-    (line,) = re.findall(r"^    python -m (deniable .*--mechanisms.*)", README, re.MULTILINE)
+    """Run the line of simulations/RECIPES.md with fewer people."""
+    (line,) = re.findall(r"^    python -m (deniable .*--mechanisms.*)", RECIPES, re.MULTILINE)
     cells = json.loads(NOTEBOOK.read_text("utf-8"))["cells"]
     (source,) = ["".join(c["source"]) for c in cells if "class HalfBit" in "".join(c["source"])]
     (tmp_path / "own.py").write_text(source.partition("both = ")[0], "utf-8")

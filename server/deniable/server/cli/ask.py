@@ -46,12 +46,12 @@ NO_TERMINAL = (
 )
 REACHES = {
     "machine": "It works on this machine only. To reach phones, put a TLS proxy or tunnel in front "
-    "(DEPLOYING.md, “Ask by link”), and add --url https://…",
+    "(RECIPES.md, “Ask by link with TLS”), and add --url https://…",
     "network": "It reaches people on this network.",
     "everyone": "It reaches everyone.",
     "no one else": "It works on this machine only: over plain http, browsers on other machines "
     "refuse the cryptography that the page needs. Put a proxy with TLS or a tunnel in front "
-    "(DEPLOYING.md, “Ask by link”), and add --url https://…",
+    "(RECIPES.md, “Ask by link with TLS”), and add --url https://…",
 }
 STEPS_OF_RESULTS = (
     "Results appear after {} answers, in steps of {}, as suits about {} (--people N)."

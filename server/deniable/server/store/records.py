@@ -404,7 +404,7 @@ def checked_tally(row: TallyRow) -> RoundTally:
         raise Damaged(
             f"the tally of round {row.round} of survey {row.survey} in the store is damaged, so no "
             "result is shown; stop the server and run `deniable doctor --data DIR --repair`, or "
-            "restore a dump of the database as described in DEPLOYING.md"
+            "restore a dump of the database as described in RECIPES.md"
         )
     return tally
 

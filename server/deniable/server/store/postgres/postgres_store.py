@@ -47,7 +47,7 @@ ENVELOPES_PER_READ = 256  # few, because a single envelope may have 1 MiB
 CLOSE_SECONDS = 10.0
 NO_SYNCHRONOUS_STANDBY = (
     "a fail-over can lose acknowledged reports, because synchronous_standby_names is empty; "
-    'see "Fail-over" in server/DEPLOYING.md'
+    'see "Practise a fail-over" in server/RECIPES.md'
 )
 _OF_ROUND = "SELECT {} FROM {} WHERE survey = ? AND round = ? AND {}"
 KNOWN = " UNION ALL ".join(_OF_ROUND.format("id", name, "id = ANY(?)") for name in ENVELOPES)
