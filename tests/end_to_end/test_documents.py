@@ -30,7 +30,7 @@ SHOWN = "tests/server/test_shown_commands.py"
 DEPLOYED = "tests/end_to_end/test_deploying.py"
 ASKED = "tests/server/test_ask.py"
 ALERTS = "tests/server/test_alerts.py"
-TUTORIALS = "tests/end_to_end/test_tutorials.py"
+RESULTS = "tests/end_to_end/test_result_tutorials.py"
 IN_PYTHON = "tests/simulations/test_in_python.py"
 STEPS = ("1. Plan", "2. Rehearse", "3. Ask", "4. Read", "5. Close")
 RELEASE_STEPS = (
@@ -62,8 +62,8 @@ RUN = {
     ("client/javascript/README.md", "The JavaScript client: for Node and browsers"): (
         "tests/end_to_end/test_shown_clients.py"
     ),
-    **dict.fromkeys((("server/README.md", step) for step in STEPS), TUTORIALS),
-    **dict.fromkeys((("server/RELEASE_TUTORIAL.md", step) for step in RELEASE_STEPS), TUTORIALS),
+    **dict.fromkeys((("server/README.md", step) for step in STEPS), RESULTS),
+    **dict.fromkeys((("server/RELEASE_TUTORIAL.md", step) for step in RELEASE_STEPS), RESULTS),
     ("server/SURVEYS.md", "Ask by link"): ASKED,
     ("server/SURVEYS.md", "Invitations"): ASKED,
     ("server/SURVEYS.md", "Ask in several languages"): "tests/shared/test_languages.py",
@@ -95,10 +95,10 @@ RUN = {
     ("server/RECIPES.md", "Check the register"): SHOWN,
     ("server/RECIPES.md", "Check and repair a folder"): SHOWN,
     ("server/RECIPES.md", "Keep the signing key off the server"): SHOWN,
-    **dict.fromkeys((("simulations/PRICE_TUTORIAL.md", step) for step in PRICE_STEPS), TUTORIALS),
-    ("simulations/README.md", "1. Ask a question"): TUTORIALS,
-    ("simulations/README.md", "2. Change it"): TUTORIALS,
-    ("simulations/README.md", "3. Make your own figure"): TUTORIALS,
+    **dict.fromkeys((("simulations/PRICE_TUTORIAL.md", step) for step in PRICE_STEPS), RESULTS),
+    ("simulations/README.md", "1. Ask a question"): RESULTS,
+    ("simulations/README.md", "2. Change it"): RESULTS,
+    ("simulations/README.md", "3. Make your own figure"): RESULTS,
     ("simulations/RECIPES.md", "Run a study in Python"): IN_PYTHON,
     ("simulations/RECIPES.md", "Try a single mechanism"): IN_PYTHON,
     ("simulations/RECIPES.md", "Write your own study"): IN_PYTHON,

@@ -64,3 +64,6 @@ def works_alone(package: Path, folder: Path, extras: str) -> None:
     run([UV, "pip", "install", "--python", str(python), f"deniable{wanted} @ {package}"], folder)
     for line in RUNS[extras]:
         run([str(python.with_name("deniable")), *line.split()], folder)
+    installed = run([UV, "pip", "list", "--format", "freeze", "--python", str(python)], folder)
+    has_web_server = {"flask", "granian"} <= {line.partition("==")[0] for line in installed.split()}
+    assert has_web_server == bool({"server", "postgres", "demo"} & set(extras.split(",")))

@@ -128,12 +128,12 @@ def test_backups_work_as_described(tmp_path: Path) -> None:
     """Run "Back up, and practise a restore" of RECIPES.md, except the server on the copy."""
     first, practise, _ = blocks("RECIPES.md", "Back up, and practise a restore")
     block = first + practise.splitlines()[0]
-    published(tmp_path, tmp_path / "lib/deniable")
+    published(tmp_path, tmp_path / "lib/deniable/data")
     (tmp_path / "backup").mkdir()
     today = datetime.now(UTC).date().isoformat()
     text = block.replace("/var/lib", "lib").replace("/backup", "backup")
     shell(f"set -e\n{text}".replace("$(date +%F)", today).replace("2026-12-01", today), tmp_path)
-    assert "app-health" in run("survey", "list", "--data", tmp_path / "lib/deniable-new").stdout
+    assert "app-health" in run("survey", "list", "--data", tmp_path / "lib/deniable/new").stdout
 
 
 @pytest.mark.skipif(
@@ -146,7 +146,7 @@ def test_the_signing_key_can_stay_on_another_machine(tmp_path: Path) -> None:
     assert run("keys", "new", key).returncode == run("survey", "new", draft).returncode == 0
     draft.write_text(draft.read_text("utf-8").replace("app-health", "next"), "utf-8")
     public = run("keys", "show", key).stdout.strip()
-    shell(first.replace("PUBLIC", public).replace("/var/lib/deniable", "server"), tmp_path)
+    shell(first.replace("PUBLIC", public).replace("/var/lib/deniable/data", "server"), tmp_path)
     assert not list((tmp_path / "server").glob("*.pem"))
     with serving(tmp_path / "server") as server:
         text = later.replace("https://dashboard.example.org", server.dashboard).replace(
@@ -188,7 +188,7 @@ def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> Non
     (serve,) = blocks("RECIPES.md", "Limit forged reports")
     (register,) = blocks("RECIPES.md", "Check the register")
     (doctor,) = blocks("RECIPES.md", "Check and repair a folder")
-    while_serving, repair = doctor.replace("/var/lib/deniable", "data").splitlines()
+    while_serving, repair = doctor.replace("/var/lib/deniable/data", "data").splitlines()
     words = serve.split()
     assert words[:4] == ["deniable", "serve", "--data", "DIR"]
     with serving(tmp_path / "data", more=words[4:]) as server:
@@ -204,7 +204,7 @@ def test_archives_work_as_shown(tmp_path: Path) -> None:
     """Run "Archive ended rounds" of RECIPES.md, except pip, for three ended rounds."""
     asked = fill(tmp_path / "data")
     (block,) = blocks("RECIPES.md", "Archive ended rounds")
-    _, *lines = block.replace("/var/lib/deniable", "data").replace("DIR", "data").splitlines()
+    _, *lines = block.replace("/var/lib/deniable/data", "data").replace("DIR", "data").splitlines()
     text = (
         "\n".join(lines).replace("/archive", "archive").replace("--round 683", f"--round {JANUARY}")
     )
