@@ -292,13 +292,14 @@ def test_the_planner_s_table_agrees_with_its_output(capsys: pytest.CaptureFixtur
         assert f"    {line}\n" in shown or f"> {line}\n" in shown, line
 
 
-def test_the_sentence_about_a_small_group_agrees_with_the_plan(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("section", ["Ask by link", "Results by version, platform or arm"])
+def test_the_sentence_about_people_agrees_with_the_plan(
+    capsys: pytest.CaptureFixture[str], section: str
 ) -> None:
-    shown = section_of("server/SURVEYS.md", "Ask by link")
+    shown = section_of("server/SURVEYS.md", section)
     (line,) = re.findall(r"`deniable (plan [^`]*)`", shown)
-    (sentence,) = re.findall(r"^> (.+)$", shown, re.MULTILINE)
-    assert f"\n{sentence}\n" in printed(capsys, line)
+    (quote,) = re.findall(r"(?:^> .+\n)+", shown, re.MULTILINE)
+    assert f"\n{plain(quote)}\n" in printed(capsys, line)
 
 
 def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:
