@@ -22,12 +22,14 @@ import yaml  # type: ignore[import-untyped] # a dependency of schemathesis, with
 
 from deniable.server.http.messages import INVITATION_HEADER
 from deniable.server.process.addresses import running_server
+from deniable.server.store.postgres import postgres_database
+from deniable.server.store.sqlite import sqlite_database
 from deniable.server.surveys.link_surveys import TEMPLATES
 from deniable.shared.envelope import CONTENT_TYPE, Envelope
 from tests.bench.costs import table
 from tests.client.certificates import certificate
 from tests.command import DENIABLE
-from tests.documents import ROOT, commands
+from tests.documents import ROOT, commands, section_of
 from tests.end_to_end.browser import CHROMIUM, FLAGS
 from tests.end_to_end.test_ask import play, reports
 from tests.end_to_end.test_documents import ALL, parsed
@@ -142,6 +144,12 @@ def test_the_image_runs_a_command_that_exists_and_copies_what_is_installed() -> 
 
 def test_the_documented_costs_of_many_devices_are_the_calculated_ones() -> None:
     assert table() in (ROOT / RECIPES).read_text("utf-8")
+
+
+def test_the_stated_versions_of_the_schema_are_current() -> None:
+    shown = " ".join(section_of(RECIPES, "Upgrade").split())
+    folders, databases = sqlite_database.VERSION, postgres_database.VERSION
+    assert f"currently {folders} for folders and {databases} for databases" in shown
 
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
