@@ -302,6 +302,16 @@ def test_the_sentence_about_people_agrees_with_the_plan(
     assert f"\n{plain(quote)}\n" in printed(capsys, line)
 
 
+def test_the_price_of_looks_agrees_with_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = section_of("server/ESTIMATES.md", "Open rounds")
+    (line,) = re.findall(r"`deniable plan ([^`]*)`", shown)
+    said = planned(capsys, line)
+    ratios = [said[name] / said["margin_shown_once"] for name in ("margin_until_final", "margin")]
+    until_final, final = re.findall(r"about ([\d.]+) times until .*? then ([\d.]+) times", shown)[0]
+    assert [until_final, final] == [f"{ratio:.2f}" for ratio in ratios]
+    assert f"| {final} times at both looks |" in shown
+
+
 def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:
     said: dict[str, Any] = json.loads(printed(capsys, f"plan {line} --json"))
     return said

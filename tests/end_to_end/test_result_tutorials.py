@@ -63,6 +63,20 @@ def test_the_first_finding_is_the_one_that_the_studies_quote() -> None:
     assert quote in studies
 
 
+@pytest.mark.parametrize(
+    ("document", "end", "most"),
+    [
+        *((document, "", 900) for document in (ASK, COMPARE, SIMULATE, PRICE)),
+        (ASK, "## 5. Close", 600),  # an analyst decides
+        ("server/RECIPES.md", "## Ask by link with TLS", 1_500),  # a server runs behind TLS
+        (SIMULATE, "## 4. Choose a study", 900),  # a researcher has a figure
+    ],
+)
+def test_a_reader_reads_few_words_before_a_result(document: str, end: str, most: int) -> None:
+    text = text_of(document)
+    assert len(text[: text.index(end) if end else None].split()) <= most
+
+
 # Asking
 
 
