@@ -161,6 +161,20 @@ def test_a_report_is_shown_and_nothing_is_charged_or_sent(
     assert read_summary(tmp_path / "state").ledger.total == 0
 
 
+def test_a_survey_that_ships_with_the_app_is_shown_before_anything_was_fetched(
+    client_of: MakeClient,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    shipped: str,
+) -> None:
+    """The app calls only `ask` and `answer`; `ask` asks nothing, because nothing will be sent."""
+    monkeypatch.setenv("DENIABLE_SHOW", "1")
+    client = client_of(consent=False)
+    assert not client.ask("app-health", shipped=shipped)
+    client.answer("app-health", **ANSWERS)
+    assert "DENIABLE_SHOW: one report is" in capsys.readouterr().err
+
+
 def test_what_is_shown_does_not_depend_on_the_given_answer(
     script: Script,
     client_of: MakeClient,

@@ -27,7 +27,7 @@ from deniable.client.pipeline import AnswerPipeline
 from deniable.client.policy import Policy, Settings
 from deniable.client.signal_safety import LockWait, lock_wait_of_call, signal_safe
 from deniable.client.state import outbox
-from deniable.client.state.ledger import NOT_GIVEN, Identity, overruled
+from deniable.client.state.ledger import NOT_GIVEN, SHOW, Identity, is_on, overruled
 from deniable.client.state.store import UNUSABLE, open_state
 from deniable.shared.errors import InvalidPolicy
 from deniable.shared.privacy.mechanism import Draw, kernel_draw
@@ -220,6 +220,8 @@ class Client(Person):
         """
         from deniable.client.disclosure import ask_on_terminal, is_terminal
 
+        if is_on(SHOW):
+            self.describe(survey, shipped=shipped)  # `answer` prints an example of this survey
         unasked = self.consented is None and not isinstance(self.budget(), Outcome)
         if unasked and is_terminal() and not overruled(self._consent.allow_ci):
             told = self.describe(survey, shipped=shipped, texts=texts, language=language)
