@@ -69,7 +69,7 @@ def test_a_missing_library_gives_the_line_that_installs_it(
     monkeypatch.setattr(command, "find_verbs", lambda: {"try": verb})
     assert command.main(["try"]) == 2
     assert missing in (message := capsys.readouterr().err)
-    assert f"pip install 'deniable[{extra}]'" in message
+    assert f"in a checkout of deniable, run: pip install '.[{extra}]'" in message
 
 
 def test_every_part_adds_its_verbs() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from deniable.shared.cli.command import INTERRUPTED, main
+from deniable.shared.errors import installation
 from deniable.simulations.engine.cells import Journal, cell_generator, run_cells
 from deniable.simulations.engine.study import Cell, Row, load
 from deniable.simulations.engine.study_result import csv_bytes
@@ -219,4 +220,4 @@ def test_studies_run_without_a_web_server_and_the_demo_names_its_extra() -> None
     assert done.returncode == 2, done.stderr
     refusal = done.stderr.splitlines()[-1]
     assert refusal.startswith("deniable demo: needs ")
-    assert refusal.endswith("is not installed; run: pip install 'deniable[demo]'")
+    assert refusal.endswith(f"is not installed; {installation('demo')}")

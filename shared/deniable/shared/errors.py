@@ -128,6 +128,11 @@ class StoreUnusable(DeniableError):
     """Raised for a data folder or database that this version must not read or write."""
 
 
+def installation(extra: str) -> str:
+    """Return how to install the libraries of an extra. No package index has deniable yet."""
+    return f"in a checkout of deniable, run: pip install '.[{extra}]'"
+
+
 def quantity(number: int, one: str, several: str = "") -> str:
     """Return a number with its noun, for a message.
 

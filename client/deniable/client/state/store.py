@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from deniable.client.fork_safety import ForkAware
 from deniable.client.state import Transaction
 from deniable.client.state.ledger import Consents, Identity
-from deniable.shared.errors import InvalidPolicy, StoreUnusable
+from deniable.shared.errors import InvalidPolicy, StoreUnusable, installation
 
 if TYPE_CHECKING:
     from deniable.client.state.drafts import DraftFile
@@ -119,7 +119,7 @@ def open_state(
         try:
             from deniable.client.state.postgres_state import PostgresState
         except ModuleNotFoundError:
-            fix = "run: pip install 'deniable[postgres-state]'"
+            fix = installation("postgres-state")
             raise InvalidPolicy(
                 f"state: PostgreSQL needs psycopg, which is not installed; {fix}"
             ) from None

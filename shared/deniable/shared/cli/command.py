@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from deniable.shared.cli.verb import TITLES, Verb
-from deniable.shared.errors import DeniableError, Refused, quantity
+from deniable.shared.errors import DeniableError, Refused, installation, quantity
 
 GROUP = "deniable.verbs"
 # extras of a library or verb, where the name differs from that of the part
@@ -195,7 +195,7 @@ def _message(verb: Verb, error: Exception) -> str:
         # by default, the extra is named like the part
         part = verb.run.__module__.split(".")[1]
         extra = EXTRAS.get(error.name or "") or EXTRAS.get(verb.name, part)
-        return f"needs {error.name}, which is not installed; run: pip install 'deniable[{extra}]'"
+        return f"needs {error.name}, which is not installed; {installation(extra)}"
     if isinstance(error, OSError) and error.filename is not None:
         reason = (error.strerror or type(error).__name__).lower()
         return f"cannot use {error.filename}: {reason}; name another path or change this one"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deniable.shared.cli.verb import Verb, add_json, show
-from deniable.shared.errors import WrongUse
+from deniable.shared.errors import WrongUse, installation
 from deniable.simulations.engine.option import Option, read
 from deniable.simulations.engine.study import SEED, load, summaries
 
@@ -55,7 +55,7 @@ class _StudyParser(ArgumentParser):
         try:
             study = load(name)
         except ModuleNotFoundError as error:
-            hint = "run: pip install 'deniable[simulations]'"
+            hint = installation("simulations")
             self.exit(2, f"{self.prog}: needs {error.name}, which is not installed; {hint}\n")
         for option in study.options:
             _add_option(self, option)

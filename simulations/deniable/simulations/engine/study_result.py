@@ -193,7 +193,7 @@ def _write_parquet(path: Path, rows: Sequence[Row]) -> None:
         import pyarrow as pa
         from pyarrow.parquet import write_table
     except ModuleNotFoundError:
-        return  # `pip install 'deniable[archive]'` adds it
+        return  # the extra "archive" adds it
     write_table(pa.table(_columns(rows)), path)
 
 

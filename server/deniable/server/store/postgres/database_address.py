@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from deniable.shared.errors import StoreUnusable, WrongUse
+from deniable.shared.errors import StoreUnusable, WrongUse, installation
 
 SCHEMES = ("postgresql", "postgres")
 DEFAULTS: dict[str, object] = {
@@ -55,8 +55,7 @@ class Database:
             from psycopg.errors import ProgrammingError
         except ModuleNotFoundError:
             raise StoreUnusable(
-                "PostgreSQL needs psycopg, which is not installed; "
-                "run: pip install 'deniable[postgres]'"
+                f"PostgreSQL needs psycopg, which is not installed; {installation('postgres')}"
             ) from None
         try:
             return DEFAULTS | conninfo_to_dict(self.url)
