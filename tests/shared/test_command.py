@@ -115,9 +115,9 @@ def test_help_lists_each_verb_once_by_its_readers() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("survey", "chek"), "there is no ACTION 'chek'; did you mean check?"),
+        (("survey", "chek"), "there is no action 'chek'; did you mean check?"),
         (("simulate", "histogramm"), "did you mean histogram?"),
-        (("plan", "--kind", "numbr"), "there is no kind 'numbr'; did you mean number?"),
+        (("plan", "--kind", "numbr"), "there is no value 'numbr'; did you mean number?"),
         (("plan", "--kind", "zzz"), "choose from bit, choice, number, text, vector"),
     ],
 )

@@ -103,7 +103,7 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # Any: as in argparse
         if action.choices is not None and value not in action.choices:
-            named = action.metavar or action.dest
+            named = "value" if action.option_strings else str(action.metavar or action.dest).lower()
             raise argparse.ArgumentError(
                 action, _no_such(f"{named} {value!r}", value, action.choices)
             )
