@@ -2,7 +2,7 @@
 
     DENIABLE_SURVEY=app-health.json flask --app client/examples/flask_app.py run --port 5000
 
-The file is the survey that ships with the app. Section "Examples" of client/README.md shows how to
+The file is the survey that ships with the app. Section "A page" of client/RECIPES.md shows how to
 make it. Anyone can sign in here under any name; your app takes the id from its own login.
 """
 

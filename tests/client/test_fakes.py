@@ -23,7 +23,7 @@ from tests.server.surveys import envelope, mixed
 from tests.server.world import NOON, world
 from tests.survey_texts import bit
 
-README = Path(__file__).resolve().parents[2] / "client" / "README.md"
+RECIPES = Path(__file__).resolve().parents[2] / "client" / "RECIPES.md"
 CRASHES = """
 [survey]
 name = "crashes"
@@ -42,10 +42,10 @@ epsilon = "0.5"
 Make = Callable[..., FakeClient]
 
 
-def test_the_readme_s_example_runs(
+def test_the_recipe_runs(
     deniable_client: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    section = README.read_text("utf-8").partition("## In your own tests")[2]
+    section = RECIPES.read_text("utf-8").partition("## Test your app")[2]
     (example,) = re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
     (tmp_path / "crashes.toml").write_text(CRASHES, "utf-8")
     monkeypatch.chdir(tmp_path)

@@ -24,7 +24,7 @@ from tests.client.scripted import Nobody, entry
 from tests.survey_texts import bit, label, survey_text
 
 KEY = "ab" * 32
-README = Path(__file__).resolve().parents[2] / "client" / "README.md"
+RECIPES = Path(__file__).resolve().parents[2] / "client" / "RECIPES.md"
 LABELS = label("platform", values=["linux", "mac"]) + label("version", pattern=r"\d+\.\d+")
 ARMS = label("search", arms=["control", "new"])
 ALLOWED = Policy(keys=[KEY], labels=["platform", "version"])
@@ -149,9 +149,9 @@ def test_a_policy_names_labels_in_a_list(labels: Any) -> None:
         Policy(keys=[KEY], labels=labels)
 
 
-def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recipe_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    section = README.read_text("utf-8").partition("## Results by version")[2]
+    section = RECIPES.read_text("utf-8").partition("## Results by version")[2]
     (example,) = re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
     names: dict[str, Any] = {"Client": Client, "Policy": Policy}
     exec(example.replace("<public key>", KEY), names)

@@ -178,7 +178,7 @@ def test_the_role_s_defaults_do_not_matter(
     assert rows == [("read committed",), ("on",)]
 
 
-def test_the_readme_s_web_app_works_as_shown(
+def test_the_recipe_for_several_machines_works_as_shown(
     script: Script, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The calls of one process find what another has stored. The survey is open today."""
@@ -186,7 +186,7 @@ def test_the_readme_s_web_app_works_as_shown(
     script.always = LATER
     script.publish(document("app-health", str(today), str(today + timedelta(days=1)), "once"))
     section = "Web apps on several machines"
-    (block,) = (b.text for b in blocks("client/README.md") if b.section == section)
+    (block,) = (b.text for b in blocks("client/RECIPES.md") if b.section == section)
     shown = block.replace("postgresql://app@db.example.org/app", address)
     shown = shown.replace("https://stats.example.org", script.url)
     shown = shown.replace("<public key>", public_hex(KEY)).replace("<app token>", "0" * 64)

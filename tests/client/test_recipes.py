@@ -1,4 +1,4 @@
-"""Recipes in the READMEs for embedding the client, run unchanged.
+"""Recipes for embedding the client, run unchanged.
 
 They use real HTTP to the scripted server, and each framework's server, client or worker.
 """
@@ -35,8 +35,8 @@ from tests.eventually import PATIENCE, eventually
 from tests.survey_texts import number, survey_text
 
 CLIENT = Path(__file__).resolve().parents[2] / "client"
-README, RECIPES = CLIENT / "README.md", CLIENT / "RECIPES.md"
-TEN_LINES = ("script", "desktop", "web")  # in the README's order
+RECIPES = CLIENT / "RECIPES.md"
+TEN_LINES = {"script": "A script", "desktop": "A desktop app", "web": "Flask"}
 SPENT_ONCE = "1.5"
 # For programs in separate processes, because the machine may be busy.
 PATIENT = (
@@ -69,18 +69,14 @@ def published(script: Script) -> bytes:
     return made
 
 
-def blocks(file: Path, section: str) -> list[str]:
-    part = file.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
-    return re.findall(r"^```python\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
+def recipe(section: str) -> str:
+    part = RECIPES.read_text("utf-8").split(f"## {section}\n")[1].split("\n## ")[0]
+    (block,) = re.findall(r"^```python\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
+    return str(block)
 
 
 def ten_lines(which: str) -> str:
-    return blocks(README, "Ten lines")[TEN_LINES.index(which)]
-
-
-def recipe(section: str) -> str:
-    (block,) = blocks(RECIPES, section)
-    return block
+    return recipe(TEN_LINES[which])
 
 
 @pytest.fixture
@@ -186,29 +182,6 @@ def test_a_script_without_a_terminal_ends_well_and_asks_later(
     assert script.requests == []
     assert not (tmp_path / "my-job").exists()
     assert on_terminal(program, "yes\n")[0] == "queued\n"
-
-
-@pytest.mark.usefixtures("in_folder")
-def test_a_command_switches_reports_on_and_off(ours: Callable[[str], str], script: Script) -> None:
-    """In ten lines, without imports."""
-    block = recipe("A command to switch reports on and off")
-    lines = [line for line in block.splitlines() if line.strip()]
-    assert len([line for line in lines if not re.search("^(from|import) ", line)]) <= 10
-
-    def telemetry(*choice: str) -> str:
-        return subprocess.run(
-            [sys.executable, "-c", PATIENT + ours(block), *choice], capture_output=True, text=True,
-            check=True, timeout=2 * PATIENCE,
-        ).stdout  # fmt: skip
-
-    assert "Consent: not given" in telemetry("status")
-    turned_on = telemetry("on")
-    assert "Your answer: one of: firefox, chrome, safari." in turned_on
-    assert "Consent: given." in turned_on
-    assert "Consent: given." in telemetry("status")
-    assert "Consent: not given" in telemetry("off")
-    assert "Consent: not given" in telemetry()
-    assert script.requests == []
 
 
 def test_a_desktop_app_describes_asks_and_answers(
@@ -463,7 +436,19 @@ def test_a_serverless_function_works_only_with_persistent_state(
     finish(script, tmp_path / "my-app", "ann")
 
 
-# Totals
+# A relay, totals
+
+
+def test_a_client_with_a_relay_takes_surveys_from_it_and_refuses_those_that_are_not_sealed(
+    load: Load, script: Script
+) -> None:
+    block = recipe("A relay").replace("https://stats.example.org", "https://server.invalid")
+    module = load(block.replace("https://relay.example.org", script.url))
+    module.client.consent(True)
+    outcome = module.client.answer("app-health", **ANSWERS)
+    assert (outcome.status, module.outcome.status) == ("refused", "no-consent")
+    assert "sealed" in outcome.detail
+    assert [request.method for request in script.requests] == ["GET"]
 
 
 def test_the_total_of_the_ended_month_is_answered_once(load: Load, script: Script) -> None:

@@ -20,11 +20,15 @@ from typing import Any
 import pytest
 
 from deniable.shared.cli.command import find_verbs, main, make_parser
+from deniable.shared.survey.kinds import KINDS
 from tests.documents import ROOT, blocks, commands, documents, section_of, text_of
 
 ALL = [block for document in documents() for block in blocks(document)]
 HERE = "tests/end_to_end/test_documents.py"
 RECIPES = "tests/client/test_recipes.py"
+TOUR = "tests/end_to_end/test_readme_tour.py"
+FIRST_HOUR = "tests/end_to_end/test_first_hour.py"
+QUESTIONS = "tests/end_to_end/test_question_pages.py"
 DRILLS = "tests/server/test_drills.py"
 SHOWN = "tests/server/test_shown_commands.py"
 DEPLOYED = "tests/end_to_end/test_deploying.py"
@@ -43,20 +47,25 @@ PRICE_STEPS = (
 )
 # The test that runs the blocks of each section.
 RUN = {
-    ("README.md", "The tour: one survey in a minute"): "tests/end_to_end/test_readme_tour.py",
-    ("client/README.md", "Ten lines"): RECIPES,
-    ("client/README.md", "A federated mean"): "tests/end_to_end/test_federated_mean.py",
-    ("client/README.md", "From a shell"): "tests/end_to_end/test_shown_clients.py",
-    ("client/README.md", "Networks"): "tests/end_to_end/test_shown_clients.py",
-    ("client/README.md", "Examples"): "tests/end_to_end/test_examples.py",
-    ("client/README.md", "In your own tests"): "tests/client/test_fakes.py",
-    ("client/README.md", "Results by version"): "tests/client/test_labels.py",
-    ("client/README.md", "Web apps on several machines"): "tests/client/test_postgres_state.py",
+    ("client/README.md", "2. Write and publish a survey"): TOUR,
+    ("client/README.md", "3. Answer from your code"): TOUR,
+    ("client/README.md", "4. See what left the device"): TOUR,
+    ("client/RECIPES.md", "A federated mean"): "tests/end_to_end/test_federated_mean.py",
+    ("client/RECIPES.md", "Cron and small devices"): "tests/end_to_end/test_shown_clients.py",
+    ("client/RECIPES.md", "Certificates and proxies"): "tests/end_to_end/test_shown_clients.py",
+    ("client/RECIPES.md", "A page"): "tests/end_to_end/test_examples.py",
+    ("client/RECIPES.md", "A service worker"): "tests/end_to_end/test_examples.py",
+    ("client/RECIPES.md", "Test your app"): "tests/client/test_fakes.py",
+    ("client/RECIPES.md", "Results by version"): "tests/client/test_labels.py",
+    ("client/RECIPES.md", "Web apps on several machines"): "tests/client/test_postgres_state.py",
+    ("client/RECIPES.md", "A script"): RECIPES,
+    ("client/RECIPES.md", "A desktop app"): RECIPES,
+    ("client/RECIPES.md", "Flask"): RECIPES,
     ("client/RECIPES.md", "FastAPI"): RECIPES,
     ("client/RECIPES.md", "Django"): RECIPES,
     ("client/RECIPES.md", "Celery"): RECIPES,
     ("client/RECIPES.md", "Serverless functions"): RECIPES,
-    ("client/RECIPES.md", "A command to switch reports on and off"): RECIPES,
+    ("client/RECIPES.md", "A relay"): RECIPES,
     ("client/RECIPES.md", "Totals of a month"): RECIPES,
     ("client/RECIPES.md", "Phones"): "tests/end_to_end/test_shown_clients.py",
     ("client/javascript/README.md", "The JavaScript client: for Node and browsers"): (
@@ -106,11 +115,29 @@ RUN = {
         "tests/simulations/test_baselines.py"
     ),
 }
+RUN |= {
+    ("client/TELEMETRY.md", section): FIRST_HOUR
+    for section in (
+        "1. Write the survey", "2. Add the client", "3. Try it", "4. Look before you send",
+        "7. Decide",
+    )
+}  # fmt: skip
+RUN |= {
+    ("shared/FIRST_QUESTION.md", section): FIRST_HOUR
+    for section in (
+        "3. Check that the group is large enough", "4. Ask by a link", "7. Decide",
+    )
+}  # fmt: skip
+RUN |= {
+    (f"shared/questions/{kind}.md", section): QUESTIONS
+    for kind in KINDS
+    for section in ("The survey lines", "The call", "How to test")
+}
+RUN["shared/SURVEY_KEYS.md", "Texts and languages"] = QUESTIONS
 # Sections that no test runs, with the reason. The options of their commands are still checked.
 NOT_RUN = {
-    ("README.md", "deniable"): "clones; .ci/run does it from the tag, and test_demo the demo",
-    ("README.md", "How an answer travels"): "a drawing",
-    ("client/README.md", "The client: ask your users, keep nobody's answer"): "pip installs",
+    ("README.md", "Try it"): "clones; .ci/run does it from the tag, and test_demo the demo",
+    ("client/README.md", "1. Install"): "test_packages installs a wheel; pip needs a network",
     ("server/README.md", "Install"): "sets PATH",
     ("simulations/README.md", "Install"): "pip installs; test_packages installs each extra",
     ("server/RECIPES.md", "Run several nodes on PostgreSQL"): "a database server's own tools",
@@ -123,18 +150,28 @@ NOT_RUN = {
     ("tests/README.md", "Run the tests"): "starts the tests",
     ("shared/ARCHITECTURE.md", "The path of an answer"): "a drawing",
     ("shared/ARCHITECTURE.md", "The path of a page"): "a drawing",
-    ("shared/README.md", "Choosing ε"): "a table; test_the_odds compares it with the command",
+    (
+        "shared/CHOOSING_EPSILON.md",
+        "What ε means for a person",
+    ): "a table; test_the_odds compares it with the command",
     ("shared/PROTOCOL.md", "4. Envelopes"): "a form; tests/vectors has whole ones",
     (
         "tests/conformance/README.md",
         "The conformance kit: test a client in any language against the protocol",
     ): "tests/conformance/test_conformance.py runs both clients",
 }
+MAX_WORDS = {
+    "README.md": 600,
+    "client/README.md": 900,
+    "client/TELEMETRY.md": 900,
+    "shared/FIRST_QUESTION.md": 900,
+}
 # Number of blocks that the test of a section covers, if it is not one.
 SEVERAL = {
-    ("README.md", "The tour: one survey in a minute"): 5,
-    ("client/README.md", "Ten lines"): 3,
-    ("client/README.md", "A federated mean"): 2,
+    ("client/RECIPES.md", "A federated mean"): 2,
+    ("client/TELEMETRY.md", "1. Write the survey"): 2,
+    ("shared/FIRST_QUESTION.md", "4. Ask by a link"): 2,
+    ("shared/FIRST_QUESTION.md", "7. Decide"): 2,
     ("server/README.md", "3. Ask"): 2,
     ("server/RECIPES.md", "Install on Debian with nginx and TLS"): 4,
     ("server/RECIPES.md", "Back up, and practise a restore"): 2,
@@ -249,6 +286,25 @@ def test_every_link_resolves(document: str) -> None:
             assert anchor in map(slug, headings), link
 
 
+# Readers
+
+
+@pytest.mark.parametrize("document", documents())
+def test_the_first_line_names_the_readers(document: str) -> None:
+    assert re.match(r"# .+\n\n\*For ", text_of(document))
+
+
+@pytest.mark.parametrize(("document", "words"), MAX_WORDS.items())
+def test_what_a_reader_reads_first_is_short(document: str, words: int) -> None:
+    assert len(text_of(document).split()) <= words
+
+
+def test_an_app_developer_reads_little_before_the_first_report() -> None:
+    """The top page, and the tutorial up to the section in which the report has arrived."""
+    tutorial = text_of("client/README.md").partition("\n## 5. ")[0]
+    assert len(f"{text_of('README.md')} {tutorial}".split()) <= 1_500
+
+
 # Numbers
 
 
@@ -263,7 +319,7 @@ def plain(text: str) -> str:
 
 
 def test_the_odds_agree_with_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = section_of("shared/README.md", "Choosing ε")
+    shown = section_of("shared/CHOOSING_EPSILON.md", "What ε means for a person")
     table = printed(capsys, "odds").splitlines()
     assert "```\n" + "\n".join(table) + "\n```" in shown
 
@@ -271,7 +327,7 @@ def test_the_odds_agree_with_the_command(capsys: pytest.CaptureFixture[str]) -> 
 def test_the_people_needed_for_a_point_agree_with_the_plan(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shown = section_of("shared/README.md", "Choosing ε")
+    shown = section_of("shared/CHOOSING_EPSILON.md", "What ε means for a result")
     rows = re.findall(r"^\| (\S+) \| ([\d,]+) \| ([\d,]+) \|$", shown, re.MULTILINE)
     assert len(rows) == 5
     for epsilon, people, direct in rows:
@@ -279,7 +335,8 @@ def test_the_people_needed_for_a_point_agree_with_the_plan(
         assert f"\n{people} people give ± 1.0 points (95 %) for a share of 50 %;" in said
         assert f"about {direct} asked openly" in said
     (forty,) = re.findall(
-        r"Forty people at ε 1 give a share to (± [\d.]+ points) \(`deniable (.+)`\)", shown
+        r"Forty people at ε 1 give a share to (± [\d.]+ points) \(`deniable (.+)`\)",
+        section_of("shared/CHOOSING_EPSILON.md", "Choose it in five steps"),
     )
     assert f"40 people give {forty[0]} (95 %) for" in printed(capsys, forty[1])
 
@@ -328,7 +385,7 @@ def test_a_text_s_floors_agree_with_the_plan(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_mean_vector_s_error_agrees_with_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = plain(section_of("client/README.md", "A federated mean"))
+    shown = plain(section_of("client/RECIPES.md", "A federated mean"))
     found = re.search(r"√\(([\d.]+) d / n\) at ε 1, .*√\(([\d.]+) d / n\) at ε 2", shown)
     assert found
     for epsilon, factor in enumerate(found.groups(), 1):
@@ -342,7 +399,7 @@ def test_a_mean_vector_s_error_agrees_with_the_plan(capsys: pytest.CaptureFixtur
 
 
 def test_the_figure_of_the_first_page_is_current(capsys: pytest.CaptureFixture[str]) -> None:
-    (shown,) = re.findall(r"\*\*What it costs\*\*: (.+?)\n\n", text_of("README.md"), re.DOTALL)
+    shown = section_of("README.md", "What it costs")
     people, direct = re.findall(r"\b[\d,]{4,}\b", shown)
     (line,) = re.findall(r"`deniable ([^`]+)`", shown)
     said = printed(capsys, line)

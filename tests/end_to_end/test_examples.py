@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from queue import Queue
 from typing import Any, get_args
 
 import pytest
@@ -24,6 +25,7 @@ import yaml  # type: ignore[import-untyped] # a dependency of schemathesis, with
 from deniable.shared.errors import EnvelopeCode
 from deniable.simulations.demo.server_process import COMMAND, running_server
 from tests.client.scripted import QuietServer, answering
+from tests.documents import blocks, section_of
 from tests.end_to_end.browser import CHROMIUM, FLAGS, NAMES, ROOT, Files
 from tests.end_to_end.place import Place
 from tests.eventually import PATIENCE, eventually
@@ -44,9 +46,9 @@ class Shipped(Place):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shipped]:
-    """Set up the examples as client/README.md describes under "Examples"."""
+    """Set up the examples as client/RECIPES.md describes under "A page"."""
     folder = tmp_path_factory.mktemp("examples")
-    section = (ROOT / "client/README.md").read_text("utf-8").split("\n## Examples\n")[1]
+    section = section_of("client/RECIPES.md", "A page")
     lines = re.findall(r"^deniable .*", section, re.MULTILINE)
     assert [line.split()[1] for line in lines] == ["survey", "survey", "survey", "serve"]
     for line in lines[:3]:
@@ -189,16 +191,62 @@ def test_the_page_in_a_browser(place: Shipped, tmp_path: Path) -> None:
     (site / "page.html").write_text(page.replace("</script>", click), "utf-8")
     files = QuietServer(("127.0.0.1", 0), partial(Files, directory=str(site)))
     with answering(files) as url:
-        browser = subprocess.Popen(
-            [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}",
-             f"{url}/page.html?server={place.server.url}"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        try:
+        address = f"{url}/page.html?server={place.server.url}"
+        with browsing(address, tmp_path / "profile"):
             eventually(lambda: place.reports == before + 1, "a report")
-        finally:
-            os.killpg(browser.pid, signal.SIGKILL)
-            browser.wait()
+
+
+WORKER_PAGE = """<script type="module">
+import { browserStorage } from "./deniable/browser-storage.js";
+import { Client, Policy } from "./deniable/index.js";
+const policy = new Policy({ keys: ["<public key>"], questions: { crashed: "bit" } });
+const client = new Client("https://stats.example.org", { policy, storage: browserStorage() });
+await client.consent(true);
+await navigator.serviceWorker.register("worker.js", { type: "module" });
+const { active } = await navigator.serviceWorker.ready;
+navigator.serviceWorker.onmessage = ({ data }) => fetch(`/${data}`);
+active.postMessage({ crashed: true, minutes: 34, browser: "firefox" });
+</script>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=f"no browser on PATH; one of {', '.join(NAMES)}")
+def test_the_service_worker_answers_and_sends(place: Shipped, tmp_path: Path) -> None:
+    """The recipe "A service worker" of RECIPES.md, in Chromium; a page has asked for consent.
+
+    When the worker replies with the status, the report has arrived.
+    """
+    (recipe,) = [b.text for b in blocks("client/RECIPES.md") if b.section == "A service worker"]
+    before, site = place.reports, tmp_path / "site"
+    key = json.loads(place.shipped.read_text("utf-8"))["key"]
+    shutil.copytree(ROOT / "client/javascript/src", site / "deniable")
+    for name, text in (("worker.js", recipe), ("page.html", WORKER_PAGE)):
+        ours = text.replace("https://stats.example.org", place.server.url)
+        (site / name).write_text(ours.replace("<public key>", key), "utf-8")
+    replies = Queue[str]()
+
+    class Site(Files):
+        def do_GET(self) -> None:
+            if self.path == "/queued":
+                replies.put(self.path)
+            super().do_GET()
+
+    files = QuietServer(("127.0.0.1", 0), partial(Site, directory=str(site)))
+    with answering(files) as url, browsing(f"{url}/page.html", tmp_path / "profile"):
+        replies.get(timeout=PATIENCE)
+        assert place.reports == before + 1
+
+
+@contextmanager
+def browsing(address: str, profile: Path) -> Iterator[None]:
+    browser = subprocess.Popen(
+        [str(CHROMIUM), *FLAGS, f"--user-data-dir={profile}", address],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        os.killpg(browser.pid, signal.SIGKILL)
+        browser.wait()
 
 
 # Grafana and Prometheus

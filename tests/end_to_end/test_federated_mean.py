@@ -1,6 +1,6 @@
 """Training of a small model by mean gradients, over several rounds.
 
-It uses the code in the README, a real client, the device's randomizer for the crowd, and the
+It uses the code of the recipe, a real client, the device's randomizer for the crowd, and the
 server's HTTP interface.
 """
 
@@ -25,7 +25,7 @@ from tests.server.surveys import PUBLIC
 from tests.server.world import NOON, World, world
 from tests.survey_texts import survey_text, vector
 
-README = Path(__file__).resolve().parents[2] / "client" / "README.md"
+RECIPES = Path(__file__).resolve().parents[2] / "client" / "RECIPES.md"
 TRUE = np.array([2.0, -3.0, 1.0, 0.0, 4.0])
 ROUNDS, PEOPLE = 5, 1_500
 FIRST = NOON.date() - timedelta(days=ROUNDS - 1)
@@ -33,7 +33,7 @@ Person = tuple[list[float], bool]
 
 
 def shown() -> dict[str, Callable[..., Any]]:
-    section = README.read_text("utf-8").partition("## A federated mean")[2]
+    section = RECIPES.read_text("utf-8").partition("## A federated mean")[2]
     names: dict[str, Any] = {}
     for code in re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL):
         exec(code, names)
@@ -91,7 +91,7 @@ def one_device(
     here: World, published: PublishedSurvey, folder: Path, code: dict[str, Any],
     weights: list[float], person: Person, number: int,
 ) -> None:  # fmt: skip
-    """Let one person's client answer on this day, with the call in the README."""
+    """Let one person's client answer on this day, with the call of the recipe."""
     policy = Policy(keys=[PUBLIC], questions={"gradient": "vector"}, per="lifetime")
     day = NOON + timedelta(days=number - published.survey.last_round)
     client = Client(

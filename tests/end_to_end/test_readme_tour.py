@@ -1,4 +1,4 @@
-"""Tour of the README, run unchanged: every command, in order."""
+"""First tutorial of the client, run unchanged: every command, in order."""
 
 import re
 import shlex
@@ -7,25 +7,25 @@ import sys
 from pathlib import Path
 
 from deniable.simulations.demo.server_process import COMMAND, running_server
+from tests.documents import blocks, commands
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-TOUR = README[README.index("## The tour") : README.index("## How an answer travels")]
+README = "client/README.md"
+SECTIONS = (
+    "2. Write and publish a survey",
+    "3. Answer from your code",
+    "4. See what left the device",
+)
 PLACEHOLDER = "<the public key that publish printed>"
 ADDRESS = "http://127.0.0.1:8000"
 
 
-def blocks(language: str) -> list[str]:
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```", TOUR, re.MULTILINE | re.DOTALL)
-    return [block for named, block in fenced if named == language]
-
-
-def commands() -> list[str]:
-    lines = [line for block in blocks("") for line in block.splitlines()]
-    return [line.removeprefix("deniable ") for line in lines if line.startswith("deniable ")]
+def shown(language: str) -> list[str]:
+    found = (block for block in blocks(README) if block.section in SECTIONS)
+    return [block.text for block in found if block.language == language]
 
 
 def snippet() -> str:
-    (block,) = blocks("python")
+    (block,) = shown("python")
     return block
 
 
@@ -37,9 +37,9 @@ def run(line: str, folder: Path) -> str:
 
 
 def test_the_tour_works_as_written(tmp_path: Path) -> None:
-    written = commands()
+    written = [line for text in shown("") for line in commands(text)]
     assert [line.split()[0] for line in written] == [
-        "survey", "survey", "survey", "serve", "results", "sent",
+        "survey", "survey", "survey", "serve", "sent", "results",
     ]  # fmt: skip
     said = [run(line, tmp_path) for line in written[:3]]
     assert "changes the odds" in said[1]
@@ -54,7 +54,7 @@ def test_the_tour_works_as_written(tmp_path: Path) -> None:
             [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
         )
         assert (answered.stdout.strip(), answered.stderr) == ("queued", "")
-        results, sent = (run(line, tmp_path) for line in written[4:])
+        sent, results = (run(line, tmp_path) for line in written[4:])
     assert "open: 0 reports shown" in results
     assert "Forgery check" not in results, "no shown report has been checked"
     assert "reports have arrived; the first results appear after about 40" in " ".join(

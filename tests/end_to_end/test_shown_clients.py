@@ -50,7 +50,7 @@ def shown(document: str, section: str) -> Block:
 
 @pytest.mark.long
 def test_the_command_works_from_a_shell_as_shown(place: Published, tmp_path: Path) -> None:
-    before, block = place.reports, shown("client/README.md", "From a shell")
+    before, block = place.reports, shown("client/RECIPES.md", "Cron and small devices")
     (line,) = commands(place.ours(block.text))
     words = [*COMMAND, *line.replace('"', "").split(), "--yes"]
     done = subprocess.run(
@@ -63,7 +63,7 @@ def test_the_command_works_from_a_shell_as_shown(place: Published, tmp_path: Pat
 
 def test_the_network_options_work_as_shown(tmp_path: Path) -> None:
     """Make a client with custom certificate authorities, a proxy, and a timeout."""
-    block = shown("client/README.md", "Networks").text
+    block = shown("client/RECIPES.md", "Certificates and proxies").text
     block = block.replace("/etc/example/ca.pem", certifi.where()).replace("~", str(tmp_path))
     names: dict[str, Any] = {"Client": Client, "policy": Policy(keys=["ab" * 32])}
     exec(block, names)  # a snippet of this repository
