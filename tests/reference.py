@@ -40,6 +40,13 @@ PACKAGES = {
     "simulations": "deniable.simulations",
 }
 READERS = {
+    "deniable.client": (
+        "*For developers whose app answers surveys.* After these names come "
+        "[the command](#the-command) and [the environment](#environment)."
+    ),
+    "deniable.shared.mechanisms": (
+        "*For people who try out a mechanism.* After these names comes [the command](#the-command)."
+    ),
     "deniable.server.analysis": (
         "*For people who run a server, write surveys or read results.* After these names come "
         "[the command](#the-command), [HTTP](#http), [metrics](#metrics) and [limits](#limits)."
@@ -217,8 +224,7 @@ def document(package: str) -> str:
     links = " · ".join(f"[{name.name}](#{name.name.lower()})" for name in names)
     head = f"# Public names of `{package}`\n"
     source = "Generated from the source by `python -m tests.reference`.\n"
-    if package in READERS:
-        source = f"{READERS[package]} {source}"
+    source = f"{READERS[package]} {source}"
     names_text = "\n".join([head, source, links, "", *parts]).rstrip() + "\n"
     return names_text + tables(next(part for part in PACKAGES if PACKAGES[part] == package))
 

@@ -15,6 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from deniable.client import environment
+from deniable.client.cli import VERBS as CLIENT_VERBS
+from deniable.client.state import ledger
+from deniable.client.state.postgres_state import KEY_VARIABLE
 from deniable.server.cli.verbs import VERBS as SERVER_VERBS
 from deniable.server.http import front, openapi
 from deniable.server.intake import limits, upkeep
@@ -26,6 +30,7 @@ from deniable.server.surveys import public_list, shared_results
 from deniable.shared import envelope
 from deniable.shared.cli.command import find_verbs, make_parser
 from deniable.shared.cli.verb import Verb
+from deniable.shared.cli.verbs import VERBS as SHARED_VERBS
 from deniable.shared.errors import EnvelopeCode
 from deniable.simulations.engine.study import load, summaries
 from deniable.simulations.verbs import VERBS as SIMULATION_VERBS
@@ -60,6 +65,16 @@ VARIABLES: Mapping[str, str] = {
     "PGPASSWORD": "the password of the database; `~/.pgpass` works, too",
     "NO_COLOR": "set to any value, it switches colours off",
 }
+CLIENT_VARIABLES: Mapping[tuple[str, ...], str] = {
+    ("DO_NOT_TRACK", "DENIABLE_OFF"): "if set, nothing is fetched, charged or sent",
+    (
+        ledger.SHOW,
+    ): "if set, `answer` prints the fields of a report and an example; nothing is sent",
+    ledger.ROBOTS: "if set, nothing is fetched, charged or sent, unless `allow_ci` is given",
+    tuple(environment.PROVIDERS): "if set, `Client` refuses a state folder: it would be deleted",
+    (environment.KEPT,): "`1` if the state folder of a container or a function is kept",
+    (KEY_VARIABLE,): "the key that hashes people's ids, if the state is in a database",
+}
 LIMITS: Sequence[tuple[int, str]] = (
     (envelope.MAX_BODY_BYTES, "bytes of an upload"),
     (envelope.MAX_JSON_BYTES, "bytes of an upload in JSON"),
@@ -82,14 +97,25 @@ PROBLEMS = Path(public_pages.__file__).with_name("problems.toml")
 
 def tables(part: str) -> str:
     """Return the tables of a part as Markdown; empty for a part without any."""
-    makers = {"server": _server, "simulations": _simulations}
-    return "".join(f"\n{text}" for text in makers[part]()) if part in makers else ""
+    makers = {"client": _client, "server": _server, "simulations": _simulations}
+    made = makers[part]() if part in makers else _commands(SHARED_VERBS)
+    return "".join(f"\n{text}" for text in made)
+
+
+def _commands(verbs: Iterable[Verb]) -> Iterator[str]:
+    yield "# The command\n"
+    for verb in verbs:
+        yield from _verb(verb)
+
+
+def _client() -> Iterator[str]:
+    yield from _commands(CLIENT_VERBS)
+    rows = ((f"`{'`, `'.join(names)}`", meaning) for names, meaning in CLIENT_VARIABLES.items())
+    yield from _section("Environment", ("variable", "meaning"), rows)
 
 
 def _server() -> Iterator[str]:
-    yield "# The command\n"
-    for verb in SERVER_VERBS:
-        yield from _verb(verb)
+    yield from _commands(SERVER_VERBS)
     yield from _section("Exit codes", ("code", "meaning"), EXITS.items())
     names = ((f"`{name}`", meaning) for name, meaning in VARIABLES.items())
     yield from _section("Environment", ("variable", "meaning"), names)

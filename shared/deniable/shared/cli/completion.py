@@ -51,7 +51,7 @@ def _words(parser: ArgumentParser, path: str) -> Iterator[tuple[str, list[str]]]
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=("bash", "zsh"))
+    parser.add_argument("shell", choices=("bash", "zsh"), help="your shell")
 
 
 def _run(args: Namespace) -> int:
