@@ -13,13 +13,14 @@ import pytest
 
 from deniable.shared.cli import command
 from deniable.shared.cli.command import find_verbs, main
-from deniable.shared.cli.verb import GREEN, PLAIN, TITLES, Verb, coloured
+from deniable.shared.cli.verb import GREEN, PLAIN, RED, TITLES, Verb, coloured
 from deniable.shared.errors import DeniableError, Refused, WrongUse
 from deniable.shared.privacy import verification
 from deniable.shared.privacy.epsilon import Epsilon
 from deniable.shared.privacy.mechanisms import RandomizedResponse
 from tests.command import run
 from tests.eventually import PATIENCE
+from tests.survey_texts import bit, survey_text
 
 SCRIPT = str(Path(sys.executable).with_name("deniable"))
 
@@ -136,6 +137,19 @@ def test_only_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert coloured("ok", GREEN) == f"{GREEN}ok{PLAIN}"
     monkeypatch.setenv("NO_COLOR", "1")
     assert coloured("ok", GREEN) == "ok"
+
+
+def test_warnings_about_a_survey_have_a_colour(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "survey.toml"
+    file.write_text(survey_text(bit(epsilon="5")), "utf-8")
+    monkeypatch.setattr(sys, "stdout", terminal := io.StringIO())
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert command.main(["survey", "check", str(file)]) == 0
+    assert f"\n{RED}warning:{PLAIN} " in terminal.getvalue()
 
 
 def test_a_shell_completes_verbs_actions_and_options() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deniable.server.cli.store_arguments import STILL_READ, add_place, folder, opened, option
-from deniable.shared.cli.verb import Verb, add_json, show
+from deniable.shared.cli.verb import RED, Verb, add_json, coloured, show
 from deniable.shared.errors import Refused, WrongUse, quantity
 from deniable.shared.survey.participation import MAX_EPSILON_PER_SURVEY
 
@@ -211,8 +212,12 @@ def _check(args: Namespace) -> int:
     document = facts(survey) | {"warnings": caveats} | crowd
     document |= {"follows": followed} if followed else {}
     among = crowd_sentences(survey, crowd) if crowd else ()
-    lines = [*describe(survey), *among, *followed, *map("warning: {}".format, caveats)]
+    lines = [*describe(survey), *among, *followed, *_warnings(caveats)]
     return show(args, document, lines) or int(MISMATCH in "".join(followed))
+
+
+def _warnings(caveats: Iterable[str]) -> list[str]:
+    return [f"{coloured('warning:', RED)} {caveat}" for caveat in caveats]
 
 
 def _recomputed(survey: Survey, place: Place | None) -> tuple[str, ...]:
@@ -250,7 +255,7 @@ def _publish(args: Namespace) -> int:
     }
     summary = facts(survey) | identity | {"warnings": caveats}
     receipt = f"published as {published.id}\nsigned by the key {published.key}"
-    return show(args, summary, [*describe(survey), *map("warning: {}".format, caveats), receipt])
+    return show(args, summary, [*describe(survey), *_warnings(caveats), receipt])
 
 
 def publish(args: Namespace, survey: Survey) -> tuple[PublishedSurvey, list[str]]:
