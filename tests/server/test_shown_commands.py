@@ -18,10 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from deniable.server.relay.forwarder import Settings
-from deniable.server.store import create_store
 from deniable.shared.survey.document import PERIODS, parse_toml
-from deniable.shared.survey.keys import public_hex
 from tests.command import DENIABLE, run
 from tests.eventually import PATIENCE, eventually
 from tests.server.test_archive import JANUARY, fill

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import msgspec
