@@ -908,8 +908,9 @@ def test_an_invitation_goes_with_its_report_on_every_attempt(script: Script, run
     """)
     verdict = [f"{script.surveys[0]['id']}-0", "invitation-spent"]
     assert lines == ["refused", "refused", "refused", "queued", True, verdict, 0]
-    sent = [dict(post.headers).get("Authorization") for post in script.posts]
-    assert sent == [f"Bearer {CODE}"] * len(sent)
+    sent = [dict(post.headers) for post in script.posts]
+    assert [headers.get("Deniable-Invitation") for headers in sent] == [CODE] * len(sent)
+    assert not [headers for headers in sent if "Authorization" in headers]
     assert len({post.body for post in script.posts}) == 1 < len(sent)
 
 
@@ -924,7 +925,10 @@ def test_a_code_is_not_sent_for_a_survey_that_needs_none(script: Script, run: Ru
     """)
     assert lines == ["queued", [200, 1]]
     assert [
-        name for post in script.posts for name, _ in post.headers if name == "Authorization"
+        name
+        for post in script.posts
+        for name, _ in post.headers
+        if name in ("Authorization", "Deniable-Invitation")
     ] == []
 
 

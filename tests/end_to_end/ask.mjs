@@ -262,10 +262,11 @@ const SCENES = {
     }
     const place = await context(), [one, two] = [await open(place), await open(place)];
     for (const tab of [one, two]) await tab.goto(page(asked.pages.versions));
+    const found = await looked(one, "versions");
     await one.respond(1);
     await two.press(1);
     await two.until("document.body.innerText.includes('already answered')");
-    return { people, posts: [one, two].map((tab) => tab.posts.length) };
+    return { people, found, posts: [one, two].map((tab) => tab.posts.length) };
   },
 
   /** By invitation: codes that are good, spent, unknown, damaged, and none; then a reload before the answer. */

@@ -348,7 +348,7 @@ def test_the_page_works_by_keyboard_and_is_accessible(played: Played) -> None:
     assert keyboard["focus"] == "result"
     assert "What was sent" in keyboard["text"]
     scenes = played.scenes
-    for scene in (scenes["again"], scenes["kinds"], scenes["refusals"]):
+    for scene in (scenes["again"], scenes["kinds"], scenes["refusals"], scenes["versions"]):
         assert scene["found"] == []
 
 

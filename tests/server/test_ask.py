@@ -89,14 +89,14 @@ def test_an_empty_folder_becomes_a_link_and_a_second_survey_uses_the_same_server
         assert first["link"].endswith("/ask/our-team")
         assert (first["reaches"], first["by_invitation"]) == ("machine", False)
         said = (tmp_path / "errors").read_text()
-        assert "Results appear after 10 answers, in steps of 5, as suits about 30 people" in said
+        assert "For about 30 people (--people N), estimates appear after about 18 answers" in said
         assert "With 30 people at ε 1 you can tell 15 % from 85 %, but not 20 % from 80 %." in said
         browser = build_opener(HTTPCookieProcessor())
         with browser.open(first["results"], timeout=PATIENCE) as page:
             assert "Our team" in page.read().decode()
         eventually(partial(asks, first["link"], "our-team"), "the link leads to the page")
         done = ask(tmp_path, "--template", "rating", "--people", "90", "--json")
-        assert "Results appear after 30 answers, in steps of 15, as suits about 90" in done.stderr
+        assert "appear after about 42 answers and change in steps of about 15;" in done.stderr
         assert "With 90 people at ε 1 you can tell" in done.stderr
         assert done.returncode == 0, done.stderr
         second = json.loads(done.stdout)
@@ -192,6 +192,16 @@ def test_a_link_with_a_code_can_lead_to_another_page(tmp_path: Path) -> None:
     for wrong in ("host.example/late.html", f"{page}#top", "http://host.example/late.html"):
         with pytest.raises(SystemExit):
             main(["invite", name, "--count", "1", "--page", wrong, *data])
+
+
+@pytest.mark.parametrize("people", ["0", "-3", "many", "1.5"])
+def test_a_wrong_number_of_people_ends_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], people: str
+) -> None:
+    file = tmp_path / "asked.toml"
+    assert main(["ask", str(file), "--template", "yes-no", f"--people={people}"]) == 2
+    assert f"expected a whole number of people above 0, got '{people}'" in capsys.readouterr().err
+    assert not file.exists()
 
 
 def test_no_file_is_overwritten(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_the_form_becomes_a_checked_draft_and_nothing_is_stored(here: World) -> 
         "What shall we <order>?",
     ):
         assert line in text
-    assert "step = 5 " in text, "a third of 25 people see the first results"
+    assert "step = 5 " in text, "for the 25 answers that close it"
     assert "With 40 people at ε 2 you can tell" in page.text
     assert 'value="Our lunch"' in page.text, "the form keeps what was typed"
     assert "Publish, signed by this server" not in page.text

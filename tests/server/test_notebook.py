@@ -72,7 +72,8 @@ def test_a_crowd_answers_through_the_server(tmp_path: Path, truth: bool) -> None
 def test_real_answers_are_never_mixed_with_simulated_ones_and_no_output_has_the_token(
     tmp_path: Path,
 ) -> None:
-    with deniable.server.ask("Is it so?", folder=tmp_path) as asked:
+    with deniable.server.ask("Is it so?", folder=tmp_path, people=90) as asked:
+        assert "step = 15 " in (tmp_path / "asked.toml").read_text()
         assert len(asked.token or "") > 20
         for shown in (repr(asked), asked._repr_html_()):
             assert asked.results_url in shown

@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -18,10 +19,16 @@ from deniable.server.planning.small_groups import (
     told_apart,
     told_apart_sentence,
 )
+from deniable.server.results import Results
+from deniable.server.store import PublishedSurvey
+from deniable.server.surveys.link_surveys import TEMPLATES
+from deniable.server.surveys.survey_file import parse_survey_file
+from deniable.shared.envelope import Envelope
 from deniable.shared.privacy.epsilon import ONE
 from deniable.shared.survey.kinds.base import ShareQuestion
+from tests.eventually import eventually
 from tests.server.test_operating import signed_in
-from tests.server.world import world
+from tests.server.world import NOON, World, world
 
 SURE = final_reading("any-time").confidence
 
@@ -103,3 +110,31 @@ def test_the_planner_page_states_the_pair(tmp_path: Path) -> None:
     with world(tmp_path / "data") as here:
         page = signed_in(here, "analyst").get("/plan?kind=bit&epsilon=2&people=30")
     assert "With 30 people at ε 2 you can tell 25 % from 75 %, but not 30 % from 70 %." in page.text
+
+
+def test_a_class_sees_estimates_as_early_as_its_template_says(tmp_path: Path) -> None:
+    """30 people answer one by one; from then on, each step changes the page. Nothing is earlier."""
+    draft, shown = TEMPLATES["yes-no"], list[int | None]()
+    assert (draft.people, draft.step, draft.first_shown) == (30, 5, 18)
+    with world(tmp_path, NOON, steps=True) as here:
+        asked = here.publish(parse_survey_file(draft.toml(NOON.date())))
+        for number in range(30):
+            sent = Envelope(asked.id, 0, number.to_bytes(16), 1, b"\1")
+            assert here.send(sent).json["accepted"] == 1
+            eventually(lambda: is_considered(here, draft.step))
+            (estimate,) = results(here, asked).rounds[0].questions["answer"]
+            shown.append(None if estimate.estimate is None else estimate.reports)
+        here.catalogue.close(asked)
+        here.clock.pass_(hours=1)
+        assert results(here, asked).rounds[0].questions["answer"][0].reports == 30
+    assert shown == [*[None] * 17, *[12] * 6, *[18] * 6, 24]
+
+
+def is_considered(here: World, step: int) -> bool:
+    here.clock.pass_(seconds=2)
+    return all(waiting < step // 2 for _, waiting in here.writer._upkeep._grown.values())
+
+
+def results(here: World, asked: PublishedSurvey) -> Results:
+    path, headers = f"/v1/surveys/{asked.id}/results", here.bearer("analyst")
+    return msgspec.json.decode(here.client.get(path, headers=headers).data, type=Results)

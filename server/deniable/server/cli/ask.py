@@ -54,7 +54,8 @@ REACHES = {
     "(RECIPES.md, “Ask by link with TLS”), and add --url https://…",
 }
 STEPS_OF_RESULTS = (
-    "Results appear after {} answers, in steps of {}, as suits about {} (--people N)."
+    "For about {} (--people N), estimates appear after about {} answers and change in steps of "
+    "about {}; all answers count once the survey is closed."
 )
 RECOMMENDED = (
     "ε {} is recommended: each report leaves real doubt about its sender, and a hundred reports "
@@ -80,7 +81,6 @@ def _ask_arguments(parser: ArgumentParser) -> None:
     add_template(parser)
     parser.add_argument(
         "--people",
-        type=_whole,
         metavar="N",
         help="about how many people will answer; sets the `step` of the file that is written",
     )
@@ -149,14 +149,15 @@ def _survey_file(args: Namespace) -> Path:
         return Path(args.file)
     if args.template is None and not sys.stdin.isatty():
         raise WrongUse(NO_TERMINAL)
-    draft = TEMPLATES[args.template] if args.template else _asked_draft(args.people)
-    draft = replace(draft, people=args.people or draft.people)
+    people = None if args.people is None else _whole(args.people)
+    draft = TEMPLATES[args.template] if args.template else _asked_draft(people)
+    draft = replace(draft, people=people or draft.people)
     file = args.file or Path(f"{draft.name}.toml")
     text = draft.toml(today_in_utc(), str(file))
     parse_survey_file(text)  # a mistake must leave no file
     create(file, text)
-    people = quantity(draft.people, "person", "people")
-    step = STEPS_OF_RESULTS.format(2 * draft.step, draft.step, people)
+    group = quantity(draft.people, "person", "people")
+    step = STEPS_OF_RESULTS.format(group, draft.first_shown, draft.step)
     more = [step, *epsilon_lines(draft)] if args.template else [step]
     print(f"wrote {file}", *more, sep="\n", file=sys.stderr)
     return Path(file)

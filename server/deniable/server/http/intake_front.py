@@ -70,6 +70,7 @@ from deniable.shared.envelope import MAX_BODY_BYTES
 if TYPE_CHECKING:
     from granian.rsgi import Scope
 
+WITH_CODES = {"Access-Control-Allow-Headers": f"Content-Type, {INVITATION_HEADER}"}
 MAX_UPLOADS_WAITING = 1_024  # limit on uploads that wait for the disk: as many as one commit takes
 MAX_QUERIES_WAITING = 64
 CHEAP_BODY_BYTES = 4_096
@@ -126,7 +127,7 @@ class IntakeFront(Front):
         if route.per_second is not None and not await self._paces[path].has_turn():
             raise HttpError(503, BUSY)
         if scope.method == "OPTIONS":
-            more = CROSS_ORIGIN | PREFLIGHT if route.refuses_across_origins else {}
+            more = CROSS_ORIGIN | PREFLIGHT | WITH_CODES if route.refuses_across_origins else {}
             return 200, header_list({"Allow": ", ".join(route.all_methods), **more}), b""
         return await route.answer(self, scope, protocol)
 

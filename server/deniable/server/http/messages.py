@@ -32,11 +32,8 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
 }
 CROSS_ORIGIN = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
+PREFLIGHT = {"Access-Control-Allow-Headers": "Content-Type", "Access-Control-Max-Age": "86400"}
 INVITATION_HEADER = "Deniable-Invitation"  # not `Authorization`, so that pages can send no token
-PREFLIGHT = {
-    "Access-Control-Allow-Headers": f"Content-Type, {INVITATION_HEADER}",
-    "Access-Control-Max-Age": "86400",
-}
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"

@@ -20,7 +20,7 @@ GRACE_DAYS, RETENTION_DAYS, MINIMUM_REPORTS = 2, 90, 10
 MAX_NAME_CHARACTERS = 40
 USUAL_EPSILON, USUAL_PEOPLE = "1", 30
 MAX_EPSILON = 8  # that the page ever spends; its script has the same limit
-STEPS = 6  # results appear after two steps, so once a third of the people have answered
+STEPS = 6  # steps in which the results of the expected people appear
 KINDS_BY_LINK = ("bit", "number", "choice")  # the kinds that a form can ask a person
 THE_SENDER = "the person who sent you the link"
 FILE = """\
@@ -38,7 +38,7 @@ round = "once"
 grace_days = {grace}
 retention_days = {retention}
 minimum_reports = {minimum}           # no estimate is shown below it
-step = {step:<24}# results change in steps of this many answers, and appear after two
+step = {step:<24}# results change in steps of about this many answers
 {more}"""
 ARMS = """
 [[label]]                      # each device picks one of the versions by chance, and shows it
@@ -99,6 +99,16 @@ class Draft:
         """Number of answers by which results change; more people get larger steps."""
         people = min(self.people, self.close_at or self.people)
         return max(MIN_STEP, min(DEFAULT_STEP, people // STEPS))
+
+    @property
+    def first_shown(self) -> int:
+        """Number of answers after which estimates appear, if answers arrive one by one.
+
+        Intake considers a step after each half of one, and shows it after the next.
+        """
+        half = self.step // 2
+        step = -(-self.step // half) * half
+        return step * (1 + -(-MINIMUM_REPORTS // step))
 
     def toml(self, opens: date, file: str = "FILE") -> str:
         names = ["answer", *(f"answer_{number}" for number in range(2, len(self.questions) + 1))]
