@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
-from importlib.util import find_spec
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,21 +17,19 @@ from tests.survey_texts import bit
 
 SECTION = "Reading an archive with other tools"
 RECIPES = Path(__file__).parents[2] / "server/RECIPES.md"
+UV = str(Path(sys.executable).with_name("uv"))
+ALONE = (UV, "run", "--no-project")
+PYTHONS = {  # each in an environment that has only its tool, except the first
+    "pyarrow": (sys.executable,),
+    "pandas": (*ALONE, "--with", "pandas", "--with", "pyarrow", "python"),
+    "polars": (*ALONE, "--with", "polars", "python"),
+    "duckdb": (*ALONE, "--with", "duckdb", "python"),
+}
 
 
 @pytest.mark.parametrize(
     "reader",
-    ["pyarrow"]
-    + [
-        pytest.param(
-            name,
-            marks=[
-                pytest.mark.long,
-                pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed"),
-            ],
-        )
-        for name in ("pandas", "polars", "duckdb")
-    ],
+    [pytest.param(name, marks=[] if name == "pyarrow" else pytest.mark.long) for name in PYTHONS],
 )
 def test_other_programs_count_the_same_reports_as_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str
@@ -39,20 +38,26 @@ def test_other_programs_count_the_same_reports_as_the_server(
     data, archive = tmp_path / "data", tmp_path / "archive"
     asked = fill(data, bit(epsilon="0.5"))
     assert run("archive", "--data", data, "--to", archive).returncode == 0
-    functions = documented()
-    counts = functions[f"with_{reader}"](f"{archive}/{asked.id}/{JANUARY}/*.parquet")
+    folder = archive / asked.id
+    files, survey = folder / str(JANUARY) / "*.parquet", folder / "survey.json"
+    program = f"""{documented()}
+counts = with_{reader}({str(files)!r})
+print(json.dumps([sum(counts.values()), share(counts, Path({str(survey)!r}))]))
+"""
+    done = subprocess.run(
+        [*PYTHONS[reader], "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    reports, share = json.loads(done.stdout)
     results = asked_json("results", asked.name, "--data", data)["rounds"][-3]
-    assert (results["round"], sum(counts.values())) == (JANUARY, sum(SENT))
+    assert (results["round"], reports) == (JANUARY, sum(SENT))
     (yes,) = (row for row in results["questions"]["crashed"] if row["label"] == "yes")
-    share = functions["share"](counts, archive / asked.id / "survey.json")
     assert share == pytest.approx(yes["estimate"], abs=1e-12)
 
 
-def documented() -> dict[str, Any]:
-    """Return the names that the section's block of Python defines."""
+def documented() -> str:
+    """Return the section's block of Python."""
     part = RECIPES.read_text("utf-8").split(f"### {SECTION}\n")[1]
     found = re.search(r"^```python\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
     assert found is not None
-    names: dict[str, Any] = {}
-    exec(found[1], names)
-    return names
+    return found[1]
