@@ -95,6 +95,7 @@ RUN = {
     ("server/RECIPES.md", "Restoring an old backup"): DRILLS,
     ("server/RECIPES.md", "Use a relay of another organization"): SHOWN,
     ("server/RECIPES.md", "Limit forged reports"): SHOWN,
+    ("server/RECIPES.md", "Give each class of installs a token"): SHOWN,  # the test of its branch
     ("server/RECIPES.md", "Read results in other tools"): SHOWN,
     ("server/RECIPES.md", "Archive ended rounds"): SHOWN,
     ("server/RECIPES.md", "Reading an archive with other tools"): (
