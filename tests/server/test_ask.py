@@ -84,7 +84,7 @@ def asks(link: str, name: str) -> bool:
 def test_an_empty_folder_becomes_a_link_and_a_second_survey_uses_the_same_server(
     tmp_path: Path,
 ) -> None:
-    with asking(tmp_path, "--template", "yes-no") as first:
+    with asking(tmp_path, "--template", "yes-no", "--people", "30") as first:
         assert first["link"].startswith("http://127.0.0.1:")
         assert first["link"].endswith("/ask/our-team")
         assert (first["reaches"], first["by_invitation"]) == ("machine", False)

@@ -1,6 +1,7 @@
 """Small groups: the shares that a plan can distinguish are exact, and the page agrees."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from deniable.server.surveys.link_surveys import TEMPLATES
 from deniable.server.surveys.survey_file import parse_survey_file
 from deniable.shared.envelope import Envelope
 from deniable.shared.privacy.epsilon import ONE
+from deniable.shared.survey.document import DEFAULT_STEP
 from deniable.shared.survey.kinds.base import ShareQuestion
 from tests.eventually import eventually
 from tests.server.test_operating import signed_in
@@ -112,9 +114,15 @@ def test_the_planner_page_states_the_pair(tmp_path: Path) -> None:
     assert "With 30 people at ε 2 you can tell 25 % from 75 %, but not 30 % from 70 %." in page.text
 
 
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_only_an_author_who_names_a_small_group_gets_a_small_step(name: str) -> None:
+    assert TEMPLATES[name].step == DEFAULT_STEP
+    assert replace(TEMPLATES[name], people=30).step < DEFAULT_STEP
+
+
 def test_a_class_sees_estimates_as_early_as_its_template_says(tmp_path: Path) -> None:
     """30 people answer one by one; from then on, each step changes the page. Nothing is earlier."""
-    draft, shown = TEMPLATES["yes-no"], list[int | None]()
+    draft, shown = replace(TEMPLATES["yes-no"], people=30), list[int | None]()
     assert (draft.people, draft.step, draft.first_shown) == (30, 5, 18)
     with world(tmp_path, NOON, steps=True) as here:
         asked = here.publish(parse_survey_file(draft.toml(NOON.date())))

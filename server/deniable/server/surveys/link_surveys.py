@@ -18,9 +18,10 @@ from deniable.shared.survey.document import DEFAULT_STEP, MIN_STEP, Survey
 DAYS = 28
 GRACE_DAYS, RETENTION_DAYS, MINIMUM_REPORTS = 2, 90, 10
 MAX_NAME_CHARACTERS = 40
-USUAL_EPSILON, USUAL_PEOPLE = "1", 30
+USUAL_EPSILON = "1"
 MAX_EPSILON = 8  # that the page ever spends; its script has the same limit
 STEPS = 6  # steps in which the results of the expected people appear
+USUAL_PEOPLE = STEPS * DEFAULT_STEP  # a smaller step only for an author who names fewer people
 KINDS_BY_LINK = ("bit", "number", "choice")  # the kinds that a form can ask a person
 THE_SENDER = "the person who sent you the link"
 FILE = """\
