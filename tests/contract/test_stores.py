@@ -214,6 +214,17 @@ def test_a_token_with_a_label_is_revoked_first_and_then_deleted(store: Store) ->
     assert store.tokens() == []
 
 
+def test_a_token_keeps_its_class_of_installs_and_its_limit(store: Store) -> None:
+    end = NOON + timedelta(days=1)
+    store.add_token("first", "app", NOON, end, "shop", label="channel=play=store", limit=2**40)
+    store.add_token("second", "app", NOON, end, "relay")
+    first, second = (store.valid_token(text, NOON) for text in ("first", "second"))
+    assert first is not None
+    assert second is not None
+    assert (first.class_of_installs, first.limit) == (("channel", "play=store"), 2**40)
+    assert (second.class_of_installs, second.limit) == (("", ""), 0)
+
+
 def test_tokens_have_distinct_names_and_the_day_of_their_last_use(store: Store) -> None:
     end = NOON + timedelta(days=1)
     store.add_token("first", "analyst", NOON, end, "ci")

@@ -140,12 +140,9 @@ class AppTokens:
         return until - self._clock.seconds()
 
     def find(self, authorization: str | None) -> Token | None:
-        """Return the token that was just looked up; None without a header."""
-        if authorization is None:
-            return None
-        if authorization not in self._fresh:  # others have displaced it
-            raise HttpError(503, BUSY)
-        return self._fresh[authorization][0]
+        """Return the token that was just looked up; None without one, or if others displaced it."""
+        token, _ = self._fresh.get(authorization or "", (None, 0.0))
+        return token
 
     def read_labels(self, store: StoreReader) -> None:
         """Read which labels the app tokens are bound to, even those that are no longer valid."""
@@ -158,6 +155,8 @@ class AppTokens:
         Return the token if it has a limit.
         """
         token = self.find(authorization)
+        if token is None and authorization is not None:
+            raise HttpError(503, BUSY)  # the next try looks it up again
         if token is None or not token.limit:
             return None
         if self._clock.seconds() >= self._until:
