@@ -21,6 +21,8 @@ GROUP, GROUPS = 64, 64
 # groups arrive in a tenth of a second, which is the production setting; 32 groups would take four
 # tenths.
 TOGETHER = {1: 8_000, 8: 5_800, 32: 3_800}
+# Size of a large report, and the limit of what is written for a byte of it, in groups of 8.
+LARGE = {1_000: 33, 8_000: 12, 100_000: 11}
 FILL = 8_192
 BEFORE = 100_000  # reports already stored; they fill far more pages than one group changes
 
@@ -41,6 +43,15 @@ def measurements() -> Iterator[Measurement]:
             )
         (total,) = store.report_totals().values()
         kept = (store.data / FILE).stat().st_size / total
+    for size, limit in LARGE.items():
+        yield Measurement(
+            f"written for a byte of payload, in reports of {size:,} bytes",
+            ours=written_for_large(size),
+            baseline=None,
+            unit="bytes",
+            limit=limit,
+            note="each part that arrives moves another one, so that no page shows the order",
+        )
     yield Measurement("kept of a report of one byte", kept, None, "bytes", 50)
 
 
@@ -49,6 +60,25 @@ def written_each(store: SqliteStore, asked: PublishedSurvey, together: int) -> f
     for number in range(GROUPS):
         write(store, asked, GROUP, settle=number % together == together - 1)
     return (written() - before) / (GROUPS * GROUP)
+
+
+def written_for_large(size: int) -> float:
+    with TemporaryDirectory() as folder, SqliteStore.create(Path(folder) / "data") as store:
+        asked, groups = published(store, survey()), max(2, 400_000 // size // 8)
+        for _ in range(4 * groups):
+            write_large(store, asked, size)
+        before = written()
+        for _ in range(groups):
+            write_large(store, asked, size)
+        return (written() - before) / (groups * 8 * size)
+
+
+def write_large(store: SqliteStore, asked: PublishedSurvey, size: int) -> None:
+    with store.transaction() as transaction:
+        transaction.insert(
+            [Upload(asked, DECEMBER, os.urandom(16), 1, os.urandom(size)) for _ in range(8)]
+        )
+    store.forget_order()
 
 
 def write(store: SqliteStore, asked: PublishedSurvey, reports: int, *, settle: bool = True) -> None:

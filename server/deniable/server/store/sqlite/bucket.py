@@ -12,8 +12,7 @@ the set of buckets depends only on the stored envelopes. No bucket is empty.
 
 The payload of an envelope that is too large for a bucket is stored separately, in parts (see
 `part_slots`). In the bucket, its length (u32) and the slots of its parts (u32 each) replace it, and
-the length in the entry's head has a mark. A row that is larger than a page would be at the end of
-SQLite's file, in the order of arrival.
+the length in the entry's head has a mark.
 
 The place of a bucket is the middle of its range of ids: their common prefix, followed by a one bit.
 Places sort as ids do.
@@ -28,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from deniable.server.store.records import Kept
 
 SIZE = 960  # with the rest of its row, a bucket of this size fills a page
-PART = 936  # size of a part of a large payload; with the rest of its row, it fills a page
+PART = 1_964  # size of a part of a large payload; with the rest of its row, it fills two pages
 ID_BYTES = 16
 PLACE_BYTES = ID_BYTES + 1  # maximum: a place has one bit more than an id
 BITS = 8 * PLACE_BYTES
@@ -39,7 +38,7 @@ SEPARATE = 2**31  # mark in the length of a payload that is stored separately
 _LENGTH = struct.Struct("<I")
 SLOT = struct.Struct("<I")
 SLOTS_PER_PART = PART // SLOT.size
-MAX_SLOTS = 8  # in an entry; it lists up to 8 * 234 parts, which is more than a request can have
+MAX_SLOTS = 8  # in an entry; it lists up to 8 * 491 parts, which is more than a request can have
 
 EMPTY = bytes(SIZE)  # never stored
 

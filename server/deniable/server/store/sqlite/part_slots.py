@@ -1,8 +1,8 @@
 """Slots for the parts of large payloads, in an order that shows nothing about their arrival.
 
 SQLite adds pages at the end of its file. A part that stayed in its first page would therefore show
-when it arrived. Instead, each slot fills one page, and a new part takes a random slot: one of the
-existing slots, or a new one at the end. The part that had this slot moves to the new one. After
+when it arrived. Instead, each slot has pages of its own, and a new part takes a random slot: one of
+the existing slots, or a new one at the end. The part that had this slot moves to the new one. After
 each insertion, all orders of the parts are equally likely, whatever the order of arrival: this is
 the "inside-out" form of the Fisher-Yates shuffle. If a part is deleted, the last one takes its
 slot, so slots have no gaps.
@@ -32,6 +32,7 @@ from deniable.server.store.sqlite.bucket import MAX_SLOTS, PART, SLOT, SLOTS_PER
 
 DAMAGED = "envelopes in the store are damaged"
 _HEAD = struct.Struct("<II16sIH")
+ROW_BYTES = _HEAD.size + PART + DIGEST_BYTES
 
 LAST = "SELECT coalesce(max(slot), 0) FROM parts"
 FIND = "SELECT content FROM parts WHERE slot = ?"
