@@ -50,7 +50,10 @@ NO_SYNCHRONOUS_STANDBY = (
     'see "Practise a fail-over" in server/RECIPES.md'
 )
 _OF_ROUND = "SELECT {} FROM {} WHERE survey = ? AND round = ? AND {}"
-KNOWN = " UNION ALL ".join(_OF_ROUND.format("id", name, "id = ANY(?)") for name in ENVELOPES)
+AMONG = "id = ANY((SELECT ids FROM asked)::bytea[])"
+KNOWN = "WITH asked AS (SELECT ?::bytea[] AS ids) " + " UNION ALL ".join(
+    _OF_ROUND.format("id", name, AMONG) for name in ENVELOPES
+)
 NEXT = " UNION ALL ".join(
     _OF_ROUND.format("id, count, payload", name, "id > ?") for name in ENVELOPES
 )
@@ -77,7 +80,7 @@ class PostgresTransaction(SqlTransaction[PostgresConnection]):
         return super().stored(uploads)
 
     def _stored_ids(self, of: Round, identifiers: Sequence[bytes]) -> set[bytes]:
-        values = (*of, list(identifiers)) * len(ENVELOPES)
+        values = (list(identifiers), *(of * len(ENVELOPES)))
         return {row[0] for row in self._connection.execute(KNOWN, values)}
 
     def _insert_round(self, of: Round, uploads: Sequence[Upload]) -> set[bytes]:
