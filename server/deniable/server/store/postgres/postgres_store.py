@@ -130,7 +130,7 @@ class PostgresStore(SqlStore):
             note(connection, PURGED, "1")
             note(connection, DELETED, str(sequence))
             self._delete_survey(connection, sequence)
-        self._settler.done = False
+        self._settler.merged = 0
         rewrite_surveys(self._pool)
 
     def envelopes(self, sequence: int, number: int) -> Iterator[Kept]:
@@ -150,7 +150,7 @@ class PostgresStore(SqlStore):
         """Ignore `later`: a commit costs PostgreSQL only one write and one sync."""
         with self._writing("write reports") as connection:
             yield PostgresTransaction(connection, self._node)
-        self._settler.done = False
+        self._settler.merged = 0
 
     def unsettled(self) -> tuple[()]:
         return ()
@@ -166,7 +166,7 @@ class PostgresStore(SqlStore):
             rounds = rounds_to_purge(connection, ENVELOPES)
             number = _delete_envelopes(connection, rounds, most * ENVELOPES_PER_BUCKET)
             if number or noted(connection, DELETED):  # another process may have deleted a survey
-                self._settler.done = False
+                self._settler.merged = 0
         return Purged(number, number)
 
     def forget_order(self) -> bool:

@@ -68,7 +68,7 @@ class Settler:
         self._pool = pool
         self._thread: threading.Thread | None = None
         self._due = [0.0] * ALL  # for each tier: when a merge into it is due
-        self.done = False  # whether all earlier writes are settled; every write resets it
+        self.merged = 0  # number of tiers with which all earlier writes are merged
 
     def start_if_due(self) -> bool:
         """Start settling if it is due; return whether all earlier writes are settled."""
@@ -76,13 +76,13 @@ class Settler:
             return False
         now = time.monotonic()
         tiers = max((n for n, due in enumerate(self._due, 1) if now >= due), default=0)
-        if not self.done and tiers:
+        if tiers > self.merged:
             self._thread = threading.Thread(
                 target=self._settle, args=(tiers,), name="settler", daemon=True
             )
             self._thread.start()
             return False
-        return self.done
+        return self.merged == ALL
 
     def wait(self, seconds: float) -> None:
         if self._thread is not None:
@@ -90,13 +90,13 @@ class Settler:
 
     def _settle(self, tiers: int) -> None:
         begin, settled = time.monotonic(), False
-        self.done = tiers == ALL  # a write in the meantime resets this
+        self.merged = tiers  # a write in the meantime resets this
         try:
             settled = settle(self._pool, tiers)
         except StoreUnusable as error:
             log.warning("%s; will retry", error)
         if not settled:
-            self.done = False
+            self.merged = 0
         end = time.monotonic()
         self._due[:tiers] = [end + PAUSE_SECONDS] * tiers
         self._due[tiers - 1] = end + max(PAUSE_SECONDS, SHARE * (end - begin))
@@ -112,7 +112,9 @@ def settle(pool: Pool, tiers: int = ALL) -> bool:
             return False  # another node is settling
         _switch_tables(connection)
     with transaction(pool, "settle envelopes") as connection:
-        merged = try_lock(connection, SETTLING) and _merge(connection, tiers)
+        if not try_lock(connection, SETTLING):
+            return False
+        merged = _merge(connection, tiers)
     with transaction(pool, "settle invitations") as connection:
         if noted(connection, SPENT) == "1":
             note(connection, SPENT, "0")  # first: group commits lock this row before others

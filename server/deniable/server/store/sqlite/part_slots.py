@@ -32,7 +32,6 @@ from deniable.server.store.sqlite.bucket import MAX_SLOTS, PART, SLOT, SLOTS_PER
 
 DAMAGED = "envelopes in the store are damaged"
 _HEAD = struct.Struct("<II16sIH")
-ROW_BYTES = _HEAD.size + PART + DIGEST_BYTES
 
 LAST = "SELECT coalesce(max(slot), 0) FROM parts"
 FIND = "SELECT content FROM parts WHERE slot = ?"
