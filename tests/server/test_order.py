@@ -440,11 +440,12 @@ def test_a_new_part_that_never_takes_the_last_slot_is_noticed(
 
 
 def test_large_payloads_are_read_after_any_insertions_and_deletions(store: Watched) -> None:
-    """The largest payloads have lists of slots, in one or two parts."""
+    """The largest payloads have lists of slots, in one or two parts. Deleting leaves no bytes."""
     chance, most = random.Random(12), bucket.MAX_SLOTS * bucket.PART
     payload_sizes = 900, 937, most, most + 1, 60_000, 1_000_000
     surveys = [published(store, survey(name=name)) for name in ("one", "other")]
     stored: dict[tuple[int, int], list[Kept]] = {}
+    ends: list[bytes] = []
     for turn in range(30):
         of = chance.choice(surveys), DECEMBER + chance.randrange(2)
         sizes = chance.sample(payload_sizes, 2)
@@ -454,6 +455,7 @@ def test_large_payloads_are_read_after_any_insertions_and_deletions(store: Watch
                 [Upload(*of, kept.id, kept.reports, kept.payload) for kept in group]
             )
         assert len(new) == len(group)
+        ends += [kept.payload[-16:] for kept in group]
         stored.setdefault((of[0].sequence, of[1]), []).extend(group)
         if chance.random() < 0.2:
             rounds = [stored.popitem()[0]]
@@ -468,6 +470,9 @@ def test_large_payloads_are_read_after_any_insertions_and_deletions(store: Watch
         while envelope_rows.delete_envelopes(driver, stored, 100).rows:
             pass
     assert stored_rows(store, "SELECT slot FROM parts") == []
+    assert store.forget_order()
+    content = b"".join(file.read_bytes() for file in store.data.iterdir())
+    assert not any(end in content for end in ends)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def insert_parts(
 def delete_parts(driver: sqlite3.Connection, slots: Collection[int], list_slots: ListSlots) -> None:
     """Delete the parts in these slots, and move the last parts into them.
 
-    If a part that would have to move is damaged, or its entry, leave the slots empty instead.
+    If a part that has to move is damaged, or its entry is, leave the slots empty instead.
     """
     driver.execute("SAVEPOINT moving")
     try:
