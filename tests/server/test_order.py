@@ -386,7 +386,10 @@ def seen(
 def test_an_adversary_with_every_trace_is_at_chance(
     tmp_path: Path, installs: int, size: int
 ) -> None:
-    """No trace orders or links more pairs than chance explains. False alarm at most 1e-9."""
+    """No trace orders or links more pairs than chance explains. False alarm at most 1e-9.
+
+    The adversary wins if it orders 51.7 % of the pairs of 10,000 installs, or 58.5 % of 400.
+    """
     adversary = seen(tmp_path, installs, size, SIZES.get(installs, 1))
     assert not adversary.wins(), adversary.best()
 
