@@ -478,6 +478,49 @@ def test_large_payloads_are_read_after_any_insertions_and_deletions(store: Watch
     assert not any(end in content for end in ends)
 
 
+def parts_stored(store: Watched) -> int:
+    return len(stored_rows(store, "SELECT slot FROM parts"))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1_000])
+def test_a_deletion_leaves_no_part_behind(store: Watched, rows: int) -> None:
+    """A deletion moves parts of envelopes in buckets that are deleted later in the same slice."""
+    chance = random.Random(5)
+    surveys = [published(store, survey(name=name)) for name in ("one", "other")]
+    sizes = dict.fromkeys([(asked.sequence, DECEMBER) for asked in surveys], 0)
+    for asked in surveys * 60:
+        payload = bytes(chance.randrange(100, 3_000))
+        with store.transaction() as transaction:
+            transaction.insert([Upload(asked, DECEMBER, chance.randbytes(16), 1, payload)])
+        if len(payload) > bucket.MAX_PAYLOAD_BYTES:
+            sizes[asked.sequence, DECEMBER] += bucket.part_count(len(payload))
+    assert parts_stored(store) == sum(sizes.values())
+    for of in list(sizes):
+        sizes.pop(of)
+        with store._writing("delete envelopes") as driver:
+            while envelope_rows.delete_envelopes(driver, [of], rows).rows:
+                pass
+        assert parts_stored(store) == sum(sizes.values())
+
+
+def test_a_damaged_entry_stops_no_upload_of_others(store: Watched) -> None:
+    """A new part would move one of the damaged envelope, whose new slot could not be listed."""
+    surveys = [published(store, survey(name=name)) for name in ("one", "other")]
+    uploads = [
+        [Upload(asked, DECEMBER, random.randbytes(16), 1, bytes(2_000)) for _ in range(40)]
+        for asked in surveys
+    ]
+    for upload in uploads[0]:
+        with store.transaction() as transaction:
+            transaction.insert([upload])
+    with store._writing("damage an entry") as driver:
+        driver.execute("UPDATE envelopes SET rows = zeroblob(length(rows))")
+    for upload in uploads[1]:
+        with store.transaction() as transaction:
+            assert transaction.insert([upload])
+    assert len(list(store.envelopes(surveys[1].sequence, DECEMBER))) == 40
+
+
 @pytest.mark.parametrize(
     "damage",
     [

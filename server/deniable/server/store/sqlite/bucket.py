@@ -24,6 +24,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from deniable.server.store.protocol import Damaged
 from deniable.server.store.records import Kept
 
 SIZE = 960  # with the rest of its row, a bucket of this size fills a page
@@ -107,7 +108,8 @@ def with_slots(
 ) -> tuple[bytes, Separate]:
     """Change slots of an entry, by their position in it; return the bucket and the new entry."""
     index, is_there = _search(bucket, identifier)
-    assert is_there, "a part has an envelope"
+    if not is_there:
+        raise Damaged("a part in the store belongs to no envelope")
     lengths, changed = _lengths(bucket), bytearray(bucket)
     start = _ROWS.size + len(lengths) * _HEAD.size + sum(lengths[:index])
     for position, slot in slots.items():

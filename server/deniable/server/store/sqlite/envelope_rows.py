@@ -46,7 +46,7 @@ SELECT * FROM envelopes WHERE survey = ? AND round = ? AND place > ?
 ORDER BY place LIMIT ?
 """
 ROUNDS = "SELECT DISTINCT round FROM envelopes WHERE survey = ?"
-SOME = "SELECT * FROM envelopes WHERE survey = ? AND round = ? LIMIT ?"
+SOME = "SELECT * FROM envelopes WHERE survey = ? AND round = ? LIMIT 1"
 SWEEP = "DELETE FROM envelopes WHERE survey = ? AND round = ?"
 DROP = "DELETE FROM envelopes WHERE number = ?"
 TAKEN = "SELECT 1 FROM envelopes WHERE number = ?"
@@ -91,7 +91,8 @@ def delete_envelopes(driver: sqlite3.Connection, rounds: Iterable[Round], most: 
     """Delete envelopes of the rounds, in about this many rows."""
     envelopes = deleted = 0
     for of in rounds:
-        for row in driver.execute(SOME, (*of, most)).fetchall():
+        # One at a time: a deletion moves parts, and so changes the slots in other entries.
+        while (row := driver.execute(SOME, of).fetchone()) is not None:
             if deleted >= most:
                 return Purged(envelopes, deleted)
             try:
@@ -170,7 +171,8 @@ def _list_slots(
     if number is None:
         raise StoreLost(LOST)
     rows, entry = bucket.with_slots(rows, owner.id, slots)
-    driver.execute(KEEP, _row(number, of, bucket.place_bytes(place), rows))
+    if slots:
+        driver.execute(KEEP, _row(number, of, bucket.place_bytes(place), rows))
     return entry.slots
 
 

@@ -73,10 +73,12 @@ def insert_parts(
     placed: dict[int, Part] = {}
     for end, part in enumerate(parts, _last_slot(driver) + 1):
         slot = 1 + randbelow(end)
-        if slot != end:
+        if slot in placed:
+            placed[end] = placed[slot]
+        elif slot != end:
             try:
-                placed[end] = placed.get(slot) or part_at(driver, slot)
-            except Damaged:  # leave the slot as it is
+                placed[end] = _movable_part(driver, slot, list_slots)
+            except (Damaged, StoreLost):  # leave the slot as it is
                 slot = end
         placed[slot] = part
     _write(driver, placed, list_slots)
@@ -127,6 +129,15 @@ def part_at(driver: sqlite3.Connection, slot: int) -> Part:
     """Return the part in a slot; raise Damaged if it is not what was written."""
     row = driver.execute(FIND, (slot,)).fetchone()
     return unpacked_part(slot, row[0] if row else b"")
+
+
+def _movable_part(driver: sqlite3.Connection, slot: int, list_slots: ListSlots) -> Part:
+    """Return the part in a slot; raise an error unless what lists its slot can be read as well."""
+    part = part_at(driver, slot)
+    in_entry, count = list_slots(part.owner, {}), part_count(part.owner.length)
+    if part.number < count > MAX_SLOTS:
+        part_at(driver, in_entry[part.number // SLOTS_PER_PART])
+    return part
 
 
 def unpacked_part(slot: int, row: Any) -> Part:  # Any: damage can change the type of the column
