@@ -15,7 +15,7 @@ from psycopg import sql
 
 from deniable.server.intake.commit import commit
 from deniable.server.store import Database, PublishedSurvey
-from deniable.server.store.postgres.postgres_database import ENVELOPES, TIERS
+from deniable.server.store.postgres.postgres_database import ARRIVALS, ENVELOPES, TIERS
 from deniable.server.store.postgres.postgres_store import PostgresStore
 from deniable.server.store.postgres.scrub import ALL, settle
 from tests.eventually import eventually
@@ -170,6 +170,24 @@ def rows_of(database: Database, table: str) -> int:
         query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
         ((rows,),) = connection.execute(query).fetchall()
     return int(rows)
+
+
+def test_a_reader_delays_the_settling_of_few_arrivals_only(attacked: Attacked) -> None:
+    """A dump may take hours. Meanwhile, arrivals move on, and nothing counts as settled."""
+    attacked.send(crowd(1, 5))
+    attacked.settle()
+    pool = attacked.store._pool
+    with psycopg.connect(attacked.database.url) as reader:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        reader.execute("SELECT count(*) FROM surveys").fetchall()
+        for number in range(2, 8):
+            attacked.send(crowd(number, 5))
+            assert not settle(pool)
+        assert sum(rows_of(attacked.database, table) for table in ARRIVALS) <= 20
+    attacked.send(crowd(8, 5))
+    attacked.settle()
+    assert [rows_of(attacked.database, table) for table in ARRIVALS] == [0, 0]
+    assert sum(rows_of(attacked.database, table) for table in TIERS[-1]) == 2 * 8 * 5
 
 
 STORED = (

@@ -110,7 +110,7 @@ def settle(pool: Pool, tiers: int = ALL) -> bool:
     with transaction(pool, "settle envelopes") as connection:
         if not try_lock(connection, SETTLING):
             return False  # another node is settling
-        _switch_tables(connection)
+        is_all = _switch_tables(connection)
     with transaction(pool, "settle envelopes") as connection:
         if not try_lock(connection, SETTLING):
             return False
@@ -119,7 +119,7 @@ def settle(pool: Pool, tiers: int = ALL) -> bool:
         if noted(connection, SPENT) == "1":
             note(connection, SPENT, "0")  # first: group commits lock this row before others
             connection.execute("UPDATE invitations SET spent = TRUE WHERE spent")
-    return _unless_delayed(pool, _clean_all) and merged
+    return _unless_delayed(pool, _clean_all) and merged and is_all
 
 
 def rewrite_surveys(pool: Pool) -> bool:
@@ -127,18 +127,26 @@ def rewrite_surveys(pool: Pool) -> bool:
     return _unless_delayed(pool, _rewrite)
 
 
-def _switch_tables(connection: PostgresConnection) -> None:
-    """Switch the arrival tables once every group that uses the current one has ended."""
+def _switch_tables(connection: PostgresConnection) -> bool:
+    """Switch the arrival tables once every group that uses the current one has ended.
+
+    Return False if the other one still has to be merged, because earlier merges were delayed.
+    """
     now = int(noted(connection, RECEIVING) or 0)
-    if _holds(connection, ARRIVALS[now]) and not _holds(connection, ARRIVALS[1 - now]):
-        lock(connection, GROUPS)
-        note(connection, RECEIVING, str(1 - now))
+    if not _holds(connection, ARRIVALS[now]):
+        return True
+    if _holds(connection, ARRIVALS[1 - now]):
+        return False
+    lock(connection, GROUPS)
+    note(connection, RECEIVING, str(1 - now))
+    return True
 
 
 def _merge(connection: PostgresConnection, tiers: int) -> bool:
     """Merge arrivals and the first tiers into one table, in the order of their keys.
 
-    Return False if the table for them is not clean yet.
+    Return False if the table for them is not clean yet, because a reader may see its old rows. In
+    this case, merge only with the first tier, so that the order of arrival does not stay.
     """
     arrived = ARRIVALS[1 - int(noted(connection, RECEIVING) or 0)]
     tables = (arrived, *(table for tier in TIERS[:tiers] for table in tier))
@@ -147,8 +155,12 @@ def _merge(connection: PostgresConnection, tiers: int) -> bool:
     is_purged = tiers == ALL and noted(connection, PURGED) != "0"
     if not is_purged and all(table in targets for table in sources):
         return True
-    clean = (table for table in targets if table not in sources and not _size(connection, table))
-    target = next(clean, None)
+    empty = [table for table in targets if table not in sources]
+    target = min(empty, key=lambda table: _size(connection, table), default=None)
+    is_clean = target is not None and not _size(connection, target)
+    if tiers > 1 and not is_clean:
+        _merge(connection, 1)
+        return False
     if target is None:
         return False
     rows = " UNION ALL ".join(f"SELECT {COLUMNS} FROM {table}" for table in sources)
@@ -159,7 +171,7 @@ def _merge(connection: PostgresConnection, tiers: int) -> bool:
         connection.execute(f"DELETE FROM {table}")
     if is_purged:
         note(connection, PURGED, "0")
-    return True
+    return is_clean
 
 
 def _unless_delayed(pool: Pool, clean: Callable[[PostgresConnection], bool]) -> bool:
