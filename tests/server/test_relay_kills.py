@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -157,7 +157,10 @@ class Trial:
         eventually(self.is_empty, "the relay's end")
 
     def files(self, name: str) -> list[Path]:
-        return list((self.folder / "held" / name).glob("*/*"))
+        """List files again if the relay has removed a folder meanwhile."""
+        while True:
+            with suppress(FileNotFoundError):
+                return list((self.folder / "held" / name).glob("*/*"))
 
     def has_sent(self) -> bool:
         """Return whether all whole batches have left."""
