@@ -177,7 +177,7 @@ def largest_report_epsilon(
             low, below, above = middle, min(excess, -LEAST_EXCESS), above / (1 + again)
         else:
             high, above, below = middle, excess, below / (1 + again)
-    return Epsilon(decimal_text(low * STEP))
+    return Epsilon(decimal_text(low * STEP)) if low else general
 
 
 def blanket_delta(

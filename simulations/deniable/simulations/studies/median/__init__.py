@@ -45,7 +45,8 @@ from deniable.simulations.studies.median.quantile_search import (
 )
 
 MANY = 10_000  # people from which on the search is near its limit
-FEWER = 4  # times fewer repetitions of the search are enough for so many people, with a control
+NEAR = 0.005  # standard error, in ranges, below which the search has a control variate
+FEWER, ENOUGH = 4, 100  # times fewer repetitions of the search are enough then; least number of all
 CENTRES = (NONE, *blocks.ESTIMATORS, SEARCH, CLIP)
 CENTRE_NAME = "centre of a normal distribution"
 RANGE = estimators.RANGE_PERCENT
@@ -75,14 +76,16 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     case = Case(cell, generator)
     target = Target(case.question, case.share)
     crowd = quantiles.Crowd(RandomizedResponse(case.epsilon), generator, target)
+    near = target.variance(SEARCH, case.epsilon, case.people) < NEAR**2
+    controlled = near and case.repetitions >= ENOUGH
     risks = {
         one: Risk(
             None if one in (TWO_GROUPS, ONCE) else target.variance(one, case.epsilon, case.people),
             drawn - target.truth,
             columns={"blocks": None},
-            control=crowd.control if one is SEARCH else 0.0,
+            control=crowd.control if controlled and one is SEARCH else 0.0,
         )
-        for one, drawn in _estimates(case, crowd).items()
+        for one, drawn in _estimates(case, crowd, FEWER if controlled else 1).items()
     }
     risks |= blocks.risks(case) if target.is_centre else {}
     limits = {
@@ -92,12 +95,12 @@ def run(cell: Cell, generator: Generator) -> Sequence[Row]:
     return case.rows(("question", "share", "epsilon", "people"), risks, limits)
 
 
-def _estimates(case: Case, crowd: quantiles.Crowd) -> dict[Estimator, Array]:
+def _estimates(case: Case, crowd: quantiles.Crowd, fewer: int) -> dict[Estimator, Array]:
     mechanism, generator, target = crowd.mechanism, crowd.generator, crowd.target
     people, times, share, e = case.people, case.repetitions, target.share, float(case.epsilon)
-    unary, fewer = Unary(case.epsilon, 2), times if people < MANY else max(2, times // FEWER)
+    unary = Unary(case.epsilon, 2)
     local = {
-        SEARCH: quantiles.search(mechanism, people, fewer, crowd, share),
+        SEARCH: quantiles.search(mechanism, people, times // fewer, crowd, share),
         TWO_GROUPS: quantiles.two_groups(mechanism, unary, people, times, target, generator),
         ONCE: quantiles.one_round(unary, people, times, target, generator),
     }
@@ -142,7 +145,7 @@ def report(view: View) -> Report:
         "sigma": quantiles.SIGMA,
         "groups": quantiles.GROUPS,
         "fewer": FEWER,
-        "many_people": MANY,
+        "near": 100 * NEAR,
         "burn_in": BURN_IN,
         "block_repetitions": blocks.MAX_REPETITIONS,
     }
