@@ -561,18 +561,20 @@ def test_an_edited_ledger_makes_no_report(
 
 
 def test_the_cost_of_an_answer_is_independent_of_the_number_of_people(
-    client_of: MakeClient, clock: Clock, address: str, published: None
+    script: Script, client_of: MakeClient, clock: Clock, address: str, published: None
 ) -> None:
     """The database has not yet counted the rows of others: its plans must not depend on it."""
     with client_of(state=address, **SHARED) as client:
         assert client.answer("app-health", crashed=True).status == "queued"
     with psycopg.connect(address, autocommit=True) as db:
         db.execute("SET search_path = deniable")
-        for table in ("survey_keys", "kept_reports", "acknowledged", "outbox"):
+        for table in ("survey_keys", "kept_reports", "acknowledged", "outbox", "settings"):
             query = "SELECT column_name, data_type FROM information_schema.columns"
             columns = db.execute(f"{query} WHERE table_name = '{table}'".encode()).fetchall()
             assert columns
-            values = ", ".join(VALUES.get(name, VALUES[kind]) for name, kind in columns)
+            due = (clock.now + timedelta(days=2)).timestamp()
+            own = VALUES | {"server": f"'{script.url}'", "due": f"{due} + n"}
+            values = ", ".join(own.get(name, own[kind]) for name, kind in columns)
             names = ", ".join(name for name, _ in columns)
             rows = f"INSERT INTO {table} ({names}) SELECT {values} FROM generate_series(1, 9000) n"
             db.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
@@ -588,6 +590,8 @@ VALUES = {  # of other people's rows, by column or by type
     "person": "sha256(n::text::bytea)",
     "until": "4000000000 + n",
     "number": "n",
+    "name": "'consent'",
+    "value": "'yes'",
     "bytea": "'x'",
     "text": "'x'",
     "bigint": "0",

@@ -419,13 +419,15 @@ def test_crowds_are_counted_by_labels(store: Store) -> None:
     (crowd,) = store.crowds(asked.sequence).values()
     assert (crowd.smallest, crowd.reports) == (1, 13)
     versions = {
-        version: label_hash(0, version.encode().ljust(32, b"\0"), asked.label_key)
+        version: label_hash(0, version.encode().ljust(32, b"\0"), asked.label_key, DECEMBER)
         for version in "123"
     }
     assert {hashes[:8]: fewest for hashes, fewest in crowd.by_labels} == {
         versions["1"]: 3, versions["2"]: 5, versions["3"]: 1,
     }  # fmt: skip
-    assert {hashes[8:] for hashes, _ in crowd.by_labels} == {label_hash(1, b"\0", asked.label_key)}
+    assert {hashes[8:] for hashes, _ in crowd.by_labels} == {
+        label_hash(1, b"\0", asked.label_key, DECEMBER)
+    }
 
 
 def test_surveys_and_rounds_are_counted_separately(store: Store) -> None:

@@ -155,7 +155,7 @@ def world(
             writer=writer,
             clock=clock,
             metrics=Metrics(writer),
-            app_tokens=AppTokens(clock),
+            app_tokens=AppTokens(clock, store),
             limits=limits(clock) if limits else None,
             sealing=sealing or {},
             relays=relays,

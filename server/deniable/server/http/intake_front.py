@@ -287,7 +287,7 @@ class IntakeFront(Front):
 
     def _refresh_now(self) -> None:
         self.intake.catalogue.refresh()
-        self.intake.app_tokens.read_labels(self.intake.store)
+        self.intake.app_tokens.read_labels()
         # Compress the list here, so that the first request does not have to.
         self.intake.catalogue.listing(compressed=True)
 

@@ -123,11 +123,11 @@ class AppTokens:
     token are counted in memory for an hour, and only to apply its limit.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock, self._until = clock, 0.0
+    def __init__(self, clock: Clock, store: StoreReader) -> None:
+        self._clock, self._store, self._until = clock, store, 0.0
         self._counts = Counter[tuple[str, str]]()  # reports by token and survey, in this hour
         self._fresh: dict[str, tuple[Token, float]] = {}
-        self.bound_labels: frozenset[str] = frozenset()  # whose values need a token
+        self.read_labels()
 
     def remember(self, authorization: str, token: Token, asked: float) -> None:
         if len(self._fresh) >= MAX_FRESH_TOKENS:
@@ -144,9 +144,9 @@ class AppTokens:
         token, _ = self._fresh.get(authorization or "", (None, 0.0))
         return token
 
-    def read_labels(self, store: StoreReader) -> None:
-        """Read which labels the app tokens are bound to, even those that are no longer valid."""
-        names = {token.class_of_installs[0] for token in store.tokens()}
+    def read_labels(self) -> None:
+        """Read the labels whose values need a token, even if none is valid any more."""
+        names = {token.class_of_installs[0] for token in self._store.tokens()}
         self.bound_labels = frozenset(names - {""})
 
     def reserve(self, authorization: str | None, decisions: Sequence[Decision]) -> Token | None:

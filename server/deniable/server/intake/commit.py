@@ -120,7 +120,7 @@ def _crowds(
     """Return the number of reports by batch and labels, which divide the crowd of a batch."""
     labels, key = published.survey.labels, published.label_key
     return Counter(
-        (upload.batch, label_hashes(labels, upload.payload, key))
+        (upload.batch, label_hashes(labels, upload.payload, key, upload.round))
         for upload in uploads
         if upload.batch
     )

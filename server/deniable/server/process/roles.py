@@ -161,7 +161,7 @@ def _load_intake(
         writer=writer,
         clock=clock,
         metrics=Metrics(writer),
-        app_tokens=AppTokens(clock),
+        app_tokens=AppTokens(clock, store),
         limits=None if settings.limit is None else Limits(settings.limit),
         sealing={public_hex(key): key for key in sealing_keys},
         relays=settings.relays,

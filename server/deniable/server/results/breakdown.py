@@ -40,7 +40,7 @@ from deniable.server.results.document import (
     Row,
 )
 from deniable.server.results.estimate_cache import Counts, EstimateCache
-from deniable.server.store import OTHER, RoundTally
+from deniable.server.store import OTHER, LabelCrowds, RoundTally
 from deniable.server.store.label_counts import HASH_BYTES, label_hash
 from deniable.shared.survey.document import Survey
 from deniable.shared.survey.kinds.base import Question
@@ -105,23 +105,23 @@ def label_rounds(
 
 
 def crowds_by_value(
-    survey: Survey, key: bytes, shown: Sequence[ByLabel], crowds: Iterable[tuple[bytes, int]]
+    survey: Survey, key: bytes, shown: Sequence[ByLabel], crowds: Iterable[tuple[int, LabelCrowds]]
 ) -> list[int]:
     """Return the smallest crowd of the reports with each shown value, or 0 if none is known.
 
-    A crowd has the same values of all labels. `key` is the survey's label key.
+    The crowds of each round come by the hashes of all labels. `key` is the survey's label key.
     """
     numbers = {label.name: number for number, label in enumerate(survey.labels)}
-    rows = {
-        (number, label_hash(number, survey.labels[number].encode(part.value), key)): row
+    values = [
+        (row, numbers[part.name], survey.labels[numbers[part.name]].encode(part.value))
         for row, part in enumerate(shown)
         if part.value != OTHER_NAME
-        for number in (numbers[part.name],)
-    }
+    ]
     rest = {numbers[p.name]: row for row, p in enumerate(shown) if p.value == OTHER_NAME}
     smallest = [0] * len(shown)
-    for hashes, people in crowds:
-        for number in {numbers[part.name] for part in shown}:
+    for round_, by_labels in crowds:
+        rows = {(n, label_hash(n, sent, key, round_)): row for row, n, sent in values}
+        for (hashes, people), number in product(by_labels, {numbers[p.name] for p in shown}):
             hashed = hashes[number * HASH_BYTES : (number + 1) * HASH_BYTES]
             row = rows.get((number, hashed), rest.get(number))
             if row is not None:

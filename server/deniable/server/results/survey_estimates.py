@@ -60,6 +60,7 @@ from deniable.server.results.sentences import notes, round_note, shuffled, shuff
 from deniable.server.store import (
     Annotation,
     Crowd,
+    LabelCrowds,
     PublishedSurvey,
     RoundTally,
     Store,
@@ -460,10 +461,11 @@ class SurveyEstimates:
             for part, people in zip(by_label, smallest, strict=True)
         )
 
-    def _label_crowds(self, pool: Pool) -> tuple[tuple[bytes, int], ...]:
-        """Return the smallest crowds of a pool's rounds by labels, which only few surveys have."""
+    def _label_crowds(self, pool: Pool) -> tuple[tuple[int, LabelCrowds], ...]:
+        """Return the smallest crowds by labels, which only few surveys have, of a pool's rounds."""
         crowds = (self._crowds or {}).get
-        return tuple(crowd for number in pool.rounds for crowd in crowds(number, Crowd()).by_labels)
+        of_rounds = ((number, crowds(number, Crowd()).by_labels) for number in pool.rounds)
+        return tuple((number, by_labels) for number, by_labels in of_rounds if by_labels)
 
     def _facts(self, number: int) -> RoundFacts:
         if number in self.facts:

@@ -27,6 +27,7 @@ from deniable.server.store.records import (
     Crowd,
     Epoch,
     Kept,
+    LabelCrowds,
     PublicPage,
     PublishedSurvey,
     Purged,
@@ -54,8 +55,9 @@ STORES: dict[type, str] = {  # import paths of the store classes, by type of pla
 __all__ = [
     "COMMAND", "FILE", "NO_LABELS", "NO_SURVEY", "OTHER", "SERVER", "STORES", "Annotation",
     "AuditEntry", "Cells", "Crowd", "Damaged", "Database", "Epoch", "Event", "Kept", "LabelCounts",
-    "LabelValue", "Place", "PublicPage", "PublishedSurvey", "Purged", "RegisterEntry", "RoundState",
-    "RoundTally", "Share", "SqliteStore", "State", "Store", "StoreLost", "StoreReader", "SurveyRow",
+    "LabelCrowds", "LabelValue", "Place", "PublicPage", "PublishedSurvey", "Purged",
+    "RegisterEntry", "RoundState", "RoundTally", "Share", "SqliteStore", "State", "Store",
+    "StoreLost", "StoreReader", "SurveyRow",
     "Token", "Transaction", "Unsettled", "Upload", "UploadKey", "create_folder", "create_store",
     "first_fault", "is_begun", "named_surveys", "next_entry", "open_store",
 ]  # fmt: skip

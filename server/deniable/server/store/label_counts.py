@@ -45,16 +45,20 @@ class LabelCounts(dict[LabelValue, "npt.NDArray[np.int64]"]):
         return blake2b(value[1], digest_size=8, key=self.key).digest()
 
 
-def label_hash(label: int, sent: bytes, key: bytes) -> bytes:
-    """Return the keyed hash of a label's number and its value as sent, with padding."""
-    return blake2b(bytes([label]) + sent, digest_size=HASH_BYTES, key=key).digest()
+def label_hash(label: int, sent: bytes, key: bytes, round_: int) -> bytes:
+    """Return the keyed hash of a label's number and its value as sent, with padding.
+
+    The hashes of two rounds differ, so that they do not link a rare install's reports.
+    """
+    hashed = bytes([label]) + round_.to_bytes(4, "little") + sent
+    return blake2b(hashed, digest_size=HASH_BYTES, key=key).digest()
 
 
-def label_hashes(labels: Iterable[Label], report: bytes, key: bytes) -> bytes:
+def label_hashes(labels: Iterable[Label], report: bytes, key: bytes, round_: int) -> bytes:
     """Return the hashes of all labels of a report, one after the other."""
     hashes, start = list[bytes](), 0
     for number, label in enumerate(labels):
-        hashes.append(label_hash(number, report[start : start + label.size], key))
+        hashes.append(label_hash(number, report[start : start + label.size], key, round_))
         start += label.size
     return b"".join(hashes)
 

@@ -221,14 +221,17 @@ class Upload:
         return self.survey.sequence, self.round, self.id
 
 
+# For each combination of labels, a `label_hash` of each value, and the fewest reports of one batch.
+LabelCrowds = tuple[tuple[bytes, int], ...]
+
+
 class Crowd(NamedTuple):
     """People among whom a relay has hidden the reports of a round."""
 
     smallest: int = 0  # fewest accepted reports of one batch with the same labels; 0 if no batch
     reports: int = 0  # accepted reports that came in batches
     dropped: int = 0  # envelopes that relays dropped, because no batch would hide them
-    # the labels of reports, as a `label_hash` of each, and the fewest such reports of one batch
-    by_labels: tuple[tuple[bytes, int], ...] = ()
+    by_labels: LabelCrowds = ()
 
 
 class PublicPage(NamedTuple):
