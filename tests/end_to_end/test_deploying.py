@@ -197,8 +197,8 @@ exec {browser} "$@"' phone "$@"
 )
 def test_a_phone_on_another_network_answers_with_tls_and_not_without(tmp_path: Path) -> None:
     """The browser is in a network of its own, and trusts a private authority for one name."""
-    (line,) = commands(blocks("Ask by link from other machines", "sh")[0])
-    words = shlex.split(line.replace("/var/lib/deniable", "data"))
+    (line,) = commands(blocks("Ask by link with TLS", "sh")[0])
+    words = shlex.split(line.replace("/var/lib/deniable/data", "data"))
     (tmp_path / words[1]).write_text(TEMPLATES["yes-no"].toml(datetime.now(UTC).date()))
     authority = certificate(tmp_path, "authority", is_authority=True)
     served = certificate(tmp_path, "ask.example.org", issuer=authority)

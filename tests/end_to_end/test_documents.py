@@ -95,7 +95,7 @@ RUN = {
     ("server/RECIPES.md", "Restoring an old backup"): DRILLS,
     ("server/RECIPES.md", "Use a relay of another organization"): SHOWN,
     ("server/RECIPES.md", "Limit forged reports"): SHOWN,
-    ("server/RECIPES.md", "Give each class of installs a token"): SHOWN,  # the test of its branch
+    ("server/RECIPES.md", "Give each class of installs a token"): SHOWN,
     ("server/RECIPES.md", "Read results in other tools"): SHOWN,
     ("server/RECIPES.md", "Archive ended rounds"): SHOWN,
     ("server/RECIPES.md", "Reading an archive with other tools"): (
@@ -368,6 +368,18 @@ def test_the_price_of_looks_agrees_with_the_plan(capsys: pytest.CaptureFixture[s
     until_final, final = re.findall(r"about ([\d.]+) times until .*? then ([\d.]+) times", shown)[0]
     assert [until_final, final] == [f"{ratio:.2f}" for ratio in ratios]
     assert f"| {final} times at both looks |" in shown
+
+
+def test_the_leverages_agree_with_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = section_of("server/ESTIMATES.md", "Forged reports")
+    (line,) = re.findall(r"`deniable (plan --[^`]*)`", shown)
+    said = printed(capsys, line)
+    pattern = r"^\| ([\w-]+).*? \| (± [\d.]+ points) \| ([\d.]+) \| ± ([\d.]+) points \|$"
+    rows = re.findall(pattern, shown, re.MULTILINE)
+    assert len(rows) == 4
+    for name, margin, leverage, shift in rows:
+        assert re.search(rf"^{name} +{margin} .* {leverage}$", said, re.MULTILINE)
+        assert f"{float(leverage):.2g}" == shift
 
 
 def planned(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:

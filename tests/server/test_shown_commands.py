@@ -177,12 +177,14 @@ def test_closing_and_deleting_a_survey_work_as_shown(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_limits_the_register_and_the_doctor_work_as_shown(tmp_path: Path) -> None:
-    """Run "Limit forged reports", "Check the register" and "Check and repair a folder".
+    """Run the sections on forged reports, app tokens, the register and the doctor.
 
     The first line about the doctor also runs while a server uses the folder.
     """
     shell("deniable survey new s.toml && deniable survey publish s.toml --data data", tmp_path)
     (serve,) = blocks("RECIPES.md", "Limit forged reports")
+    (tokens,) = blocks("RECIPES.md", "Give each class of installs a token")
+    shell(f"set -e\n{tokens.replace('DIR', 'data')}", tmp_path)
     (register,) = blocks("RECIPES.md", "Check the register")
     (doctor,) = blocks("RECIPES.md", "Check and repair a folder")
     while_serving, repair = doctor.replace("/var/lib/deniable/data", "data").splitlines()
