@@ -660,7 +660,7 @@ def test_machines_spend_no_more_than_the_cap_and_draw_once_for_a_person_and_roun
         for process in running:
             process.kill()
             process.wait()
-    check_ledgers(script, address, people, draws.stat().st_size)
+    check_ledgers(script, address, people, draws.stat().st_size, crashes)
 
 
 def start(script: Script, address: str, draws: Path, *people: int) -> subprocess.Popen[bytes]:
@@ -668,7 +668,7 @@ def start(script: Script, address: str, draws: Path, *people: int) -> subprocess
     return subprocess.Popen([*program, *map(str, people)], cwd=ROOT)
 
 
-def check_ledgers(script: Script, address: str, people: int, draws: int) -> None:
+def check_ledgers(script: Script, address: str, people: int, draws: int, crashes: int) -> None:
     """Most reports were sent, because a machine whose clock is ahead finds them due."""
     state = open_state(address, STATE_KEY)
     with state.read() as db:
@@ -682,9 +682,11 @@ def check_ledgers(script: Script, address: str, people: int, draws: int) -> None
         (envelope,) = parse_envelopes(packed)
         made.add((envelope.survey, envelope.round, envelope.id, envelope.payload))
     assert len({(survey, id_) for survey, _, id_, _ in made}) == len(made) <= charges
-    assert len(made) > 0.9 * charges, "a crash loses a moment's reports, and no more"
+    kept = 0.9 * charges - REPORTS_OF_A_MOMENT * crashes
+    assert len(made) > kept, "a crash loses a moment's reports, and no more"
     assert draws <= DRAWS_PER_REPORT * charges
     print(f"{charges} charges, {len(made)} reports, {draws} draws")
 
 
+REPORTS_OF_A_MOMENT = 100  # PostgreSQL writes them to disk within .6 s
 DRAWS_PER_REPORT = 2  # for a bit: the report, and the value in place of one that does not fit

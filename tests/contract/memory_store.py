@@ -492,7 +492,7 @@ class MemoryStore(MemoryReader):
             for key in [key for key in now.held if key.startswith(identifier)]:
                 held = now.held.pop(key)
                 if held.label and held.expires > held.created:
-                    now.held[key] = replace(held, expires=held.created)
+                    now.held[key] = replace(held, expires=held.created, name=held.id)
                 now.record(by, "revoked a token", f"{held.name} ({held.role})")
 
     def note_use(self, identifier: str, day: date) -> None:

@@ -205,13 +205,15 @@ def test_tokens_have_a_role_until_they_expire(store: Store) -> None:
 
 
 def test_a_token_with_a_label_is_revoked_first_and_then_deleted(store: Store) -> None:
-    store.add_token("secret", "app", NOON, NOON + timedelta(days=1), label="channel=ci")
+    end = NOON + timedelta(days=1)
+    store.add_token("secret", "app", NOON, end, "ci", label="channel=ci")
     (token,) = store.tokens()
     store.revoke_token(token.id)
     assert store.valid_token("secret", NOON) is None
-    assert [kept.label for kept in store.tokens()] == ["channel=ci"]
+    assert [(kept.name, kept.label) for kept in store.tokens()] == [(token.id, "channel=ci")]
+    store.add_token("new", "app", NOON, end, "ci", label="channel=ci")  # the name is free again
     store.revoke_token(token.id)
-    assert store.tokens() == []
+    assert [kept.name for kept in store.tokens()] == ["ci"]
 
 
 def test_a_token_keeps_its_class_of_installs_and_its_limit(store: Store) -> None:

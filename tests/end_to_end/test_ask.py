@@ -127,7 +127,7 @@ def host(folder: Path) -> Iterator[str]:
 def embedded(server: str, survey: str, key: str) -> str:
     """Return a page with the lines of the manual that embed a survey."""
     manual = (ROOT / "server/SURVEYS.md").read_text("utf-8")
-    lines = manual.partition("### Embed it in a page")[2].split("```")[1].removeprefix("html\n")
+    lines = manual.partition("## Embed it in a page")[2].split("```")[1].removeprefix("html\n")
     assert len(lines.splitlines()) == 3
     values = {"https://surveys.example": server, '"ID"': f'"{survey}"', '"KEY"': f'"{key}"'}
     for placeholder, value in values.items():

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from deniable.server.http.intake_front import ROUTES
 from deniable.server.http.openapi import document
+from deniable.server.http.tokens import new_token
 from deniable.server.intake.limits import Limits
 from deniable.server.store import PublishedSurvey
 from deniable.server.surveys import public_list
@@ -137,7 +139,19 @@ class Api:
             upload(self.app), upload(self.analyst), upload({"Authorization": "Bearer " + "x" * 43}),
             here.post(b"x"), here.post(b"x", "text/plain"),
             here.post(b"", environ_overrides=TOO_LONG), limited(here, envelope(self.asked, 3)),
+            *self.beyond_the_limit_of_a_token(),
         )  # fmt: skip
+
+    def beyond_the_limit_of_a_token(self) -> list[Any]:
+        token, now = new_token(), self.here.clock.now()
+        end = now + timedelta(days=1)
+        self.here.store.add_token(token, "app", now, end, "limited", limit=1)
+        headers, first, second = (
+            {"Authorization": f"Bearer {token}"},
+            *(envelope(self.asked, n).pack() for n in (4, 5)),
+        )
+        bodies = first + second, first, second
+        return [self.here.post(body, headers=headers) for body in bodies]
 
     def publications(self) -> dict[str, Any]:
         http, operator, signed = self.http, self.operator, self.signed

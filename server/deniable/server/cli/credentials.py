@@ -180,6 +180,10 @@ def _create_token(args: Namespace) -> int:
     }
     if not args.json:  # on standard error, so that scripts get only the token
         print(f"role {role}, until {expires:%Y-%m-%d}; it is not shown again", file=sys.stderr)
+        if args.label:
+            bound = args.label.partition("=")[0]
+            warning = f"from now on, reports that name any {bound} need the token of its value"
+            print(warning, file=sys.stderr)
     return show(args, made, [token])
 
 

@@ -175,18 +175,18 @@ class IntakeFront(Front):
                 decisions = await self._decide(sent, parsed)
             else:
                 decisions = await self._decide_in_parts(sent)
-            token = self.intake.app_tokens.reserve(sent.authorization, decisions)
+            reserved = self.intake.app_tokens.reserve(sent.authorization, decisions)
             self._waiting += 1
             self._costly.cheap_waiting += cheap
             try:
                 written = await self._written(decisions)
             except Unavailable as error:
-                self.intake.app_tokens.give_back(token, decisions)
+                self.intake.app_tokens.give_back(reserved, decisions)
                 raise HttpError(503, str(error)) from None
             finally:
                 self._waiting -= 1
                 self._costly.cheap_waiting -= cheap
-            self.intake.app_tokens.give_back(token, decisions, written)
+            self.intake.app_tokens.give_back(reserved, decisions, written)
             count_wrong_code(self.intake, sent, decisions, written)
             answer = receipt(self.intake, decisions, written)
             return 200, self._receipt_headers, msgspec.json.encode(answer)

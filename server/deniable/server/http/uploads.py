@@ -149,10 +149,12 @@ class AppTokens:
         names = {token.class_of_installs[0] for token in self._store.tokens()}
         self.bound_labels = frozenset(names - {""})
 
-    def reserve(self, authorization: str | None, decisions: Sequence[Decision]) -> Token | None:
+    def reserve(
+        self, authorization: str | None, decisions: Sequence[Decision]
+    ) -> tuple[Token, float] | None:
         """Count a body's admitted reports, or refuse the body if its token has sent too many.
 
-        Return the token if it has a limit.
+        If the token has a limit, return the token and the end of the hour.
         """
         token = self.find(authorization)
         if token is None and authorization is not None:
@@ -174,19 +176,21 @@ class AppTokens:
             raise HttpError(429, OVER_LIMIT, "rate-limited", seconds)
         for survey, reports in totals.items():
             self._counts[token.id, survey] += reports
-        return token
+        return token, self._until
 
     def give_back(
-        self, token: Token | None, decisions: Sequence[Decision], written: Sequence[Outcome] = ()
+        self,
+        reserved: tuple[Token, float] | None,
+        decisions: Sequence[Decision],
+        written: Sequence[Outcome] = (),
     ) -> None:
         """Count only the reports that were accepted."""
-        if token is None:
+        if reserved is None or reserved[1] != self._until:  # or the next hour has begun
             return
         uploads = (decision for decision in decisions if isinstance(decision, Upload))
         for upload, outcome in zip_longest(uploads, written):
             if outcome != ACCEPTED:
-                key = token.id, upload.survey.id
-                self._counts[key] = max(0, self._counts[key] - upload.count)
+                self._counts[reserved[0].id, upload.survey.id] -= upload.count
 
 
 @dataclass(frozen=True)

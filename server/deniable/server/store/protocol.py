@@ -301,7 +301,8 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     def revoke_token(self, identifier: str, by: str = COMMAND) -> None:
         """Revoke the tokens whose ids begin with `identifier`.
 
-        A token with a label ends, and goes on binding its label until it is revoked once more.
+        A token with a label ends and loses its name, and goes on binding its label until it is
+        revoked once more.
         """
 
     def note_use(self, identifier: str, day: date) -> None:

@@ -717,15 +717,14 @@ class SqlStore(SqlReader):
 
     def revoke_token(self, identifier: str, by: str = COMMAND) -> None:
         with self._writing("revoke a token") as connection:
-            those, ended = "substr(hash, 1, ?) = ?", "(label = '' OR expires <= created)"
-            rows = list[tuple[str, str]]()
-            for statement in (
-                f"DELETE FROM tokens WHERE {those} AND {ended}",
-                f"UPDATE tokens SET expires = created WHERE {those} AND NOT {ended}",
-            ):
-                values = (len(identifier), identifier)
-                rows += connection.execute(f"{statement} RETURNING name, role", values).fetchall()
-            for name, role in rows:
+            those, values = "substr(hash, 1, ?) = ?", (len(identifier), identifier)
+            rows = connection.execute(f"SELECT name, role FROM tokens WHERE {those}", values)
+            named = rows.fetchall()
+            is_over = "(label = '' OR expires <= created)"
+            connection.execute(f"DELETE FROM tokens WHERE {those} AND {is_over}", values)
+            end = "UPDATE tokens SET expires = created, name = substr(hash, 1, ?)"
+            connection.execute(f"{end} WHERE {those}", (ID_DIGITS, *values))
+            for name, role in named:
                 _record(connection, by, "revoked a token", f"{name} ({role})")
 
     def note_use(self, identifier: str, day: date) -> None:
