@@ -616,7 +616,7 @@ def rows_scanned(db: psycopg.Connection) -> int:
     ("people", "processes", "kills", "crashes", "ahead"),
     [
         (90, 1, 5, 1, timedelta(days=40)),
-        pytest.param(100_000, 4, 50, 5, timedelta(minutes=15), marks=pytest.mark.long),
+        pytest.param(100_000, 4, 50, 5, timedelta(minutes=1), marks=pytest.mark.long),
     ],
 )
 def test_machines_spend_no_more_than_the_cap_and_draw_once_for_a_person_and_round(
