@@ -1,7 +1,7 @@
 """Tables of the references: commands, options, addresses, metrics, refusals, states and limits.
 
 `python -m tests.reference` writes them after the public names of a part. Each table is read from
-the program itself. Only meanings of codes are written here; a code without a meaning fails.
+the program itself. Only the meanings of codes are written here; a code without one raises an error.
 """
 
 from __future__ import annotations
@@ -58,7 +58,12 @@ ROLES: Mapping[str, str] = {
     "`analyst`": "read results, counters and the pages",
     "`operator`": "do the same as an analyst, and publish and close surveys",
 }
-EXITS = {0: "success", 1: "a finding", 2: "wrong use", 3: "refused by the server or the store"}
+EXITS = {
+    0: "success",
+    1: "a check found a problem, or a `--fail-if` rule holds",
+    2: "wrong use",
+    3: "refused by the server or the store",
+}
 VARIABLES: Mapping[str, str] = {
     "DENIABLE_DATA": "the data folder, or the address of the database, if a command names neither",
     "DENIABLE_TOKEN": "the token for `--server`, for `open_results` and for `deniable relay`",
@@ -122,11 +127,11 @@ def _server() -> Iterator[str]:
     yield "# HTTP\n"
     yield from _section("Roles", ("token", "may"), ROLES.items())
     yield from _section("Addresses", ("request", "token", "purpose", "statuses"), _addresses())
-    yield from _section("Problem types", ("code", "problem", "cure"), _problems())
+    yield from _section("Problem types", ("code", "problem", "what to do"), _problems())
     yield from _section("Refusals of envelopes", ("code", "reason"), _meanings(REFUSALS))
     yield from _section("States of a round", ("state", "meaning"), _meanings(STATES))
     yield from _section("Metrics", ("metric", "type", "meaning"), _metrics())
-    yield from _section("Limits", ("at most", "of"), ((f"{n:,}", what) for n, what in LIMITS))
+    yield from _section("Limits", ("maximum", "what"), ((f"{n:,}", what) for n, what in LIMITS))
 
 
 def _simulations() -> Iterator[str]:
@@ -241,7 +246,7 @@ def _metrics() -> Iterator[tuple[str, ...]]:
 METRIC_PATHS = ("/metrics", "/metrics/results")
 RELAY_METRICS = {  # in the file that `deniable relay --metrics` writes
     "deniable_relay_held_envelopes": ("gauge", "Envelopes that the relay holds."),
-    "deniable_relay_held_bytes": ("gauge", "Bytes of these envelopes."),
+    "deniable_relay_held_bytes": ("gauge", "Bytes of the envelopes that the relay holds."),
     "deniable_relay_envelopes_total": ("counter", "Envelopes since the start, by outcome."),
 }
 

@@ -147,7 +147,7 @@ def sent(
         before, first = accepted(direct), random.getrandbits(40)
         direct.execute(COPIES.format(first=first, last=first + reports - 2))
     with psycopg.connect(address, autocommit=True) as direct:
-        direct.execute("ANALYZE")  # as the database itself does, some time after so many inserts
+        direct.execute("ANALYZE")  # as the database itself does, some time after this many inserts
         begin, cpu = time.perf_counter(), time.process_time()
         client._uploader.wake()
         while direct.execute("SELECT 1 FROM deniable.outbox LIMIT 1").fetchone():

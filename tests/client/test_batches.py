@@ -267,7 +267,7 @@ class Statements:
 
 
 @pytest.mark.parametrize(("within", "updates"), [(100.0, 3), (0.0, 0)])
-def test_a_backlog_gets_new_moments_in_few_statements(
+def test_a_backlog_is_rescheduled_in_few_statements(
     server: Counting,
     backend: Callable[..., Client],
     clock: Clock,

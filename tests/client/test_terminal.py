@@ -161,7 +161,7 @@ def test_a_report_is_shown_and_nothing_is_charged_or_sent(
     assert read_summary(tmp_path / "state").ledger.total == 0
 
 
-def test_a_survey_that_ships_with_the_app_is_shown_before_anything_was_fetched(
+def test_a_survey_that_ships_with_the_app_is_shown_before_anything_is_fetched(
     client_of: MakeClient,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

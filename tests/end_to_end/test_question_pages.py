@@ -144,7 +144,7 @@ def rows(section: str) -> set[str]:
     return {key for cell in cells for key in re.findall(r"`(\w+)`", cell)}
 
 
-def test_every_key_that_a_survey_may_have_is_listed_and_no_other(
+def test_exactly_the_keys_that_a_survey_may_have_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read = defaultdict[str, set[str]](set)

@@ -590,7 +590,7 @@ def shown(document: str, section: str) -> str:
 
 
 def test_the_judging_of_a_result_works_as_shown(place: Place) -> None:
-    """Run "Judging a result" of SURVEYS.md, where one of the rules fails."""
+    """Run "Judging a result" of SURVEYS.md, where one of the rules holds."""
     text = shown("server/SURVEYS.md", "Judging a result")
     words = shlex.split(text.replace("--data data", f"--data {place.data}"))[1:]
     done = run(*words)

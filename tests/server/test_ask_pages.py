@@ -104,7 +104,7 @@ def test_a_page_is_small(here: World, asked: PublishedSurvey) -> None:
     assert size < MAX_COMPRESSED_BYTES
 
 
-def test_files_are_served_compressed_to_those_who_accept_it(
+def test_files_are_served_compressed_to_clients_that_accept_it(
     here: World, asked: PublishedSurvey
 ) -> None:
     """The compressed copy is a published file, too; its content is the file in the register."""

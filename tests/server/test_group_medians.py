@@ -50,7 +50,7 @@ def median_of(rows: Sequence[Row]) -> Row:
     return median
 
 
-def test_reports_that_name_no_value_are_no_group() -> None:
+def test_reports_that_name_no_value_are_not_a_group() -> None:
     """Anyone may send them, so with a leaked token a forger would have two groups of three."""
     rows = [row(0, 0.1, 1), row(0, 0.2, 1), row(48, END_OF_FORGERY, 52)]
     parts = [
@@ -92,7 +92,7 @@ def test_a_minority_of_forged_groups_moves_the_median_only_within_the_honest_one
     assert made.low_all <= made.high_all
 
 
-def test_half_of_the_groups_can_move_it_anywhere() -> None:
+def test_half_of_the_groups_can_move_the_median_anywhere() -> None:
     """Twin: the guarantee does not hold for half of the groups."""
     honest, forged = [row(-1, 0, 1)] * 2, [row(49, END_OF_FORGERY, 51)] * 2
     made = median_of([*honest, *forged])
@@ -102,7 +102,7 @@ def test_half_of_the_groups_can_move_it_anywhere() -> None:
 
 
 def test_groups_differ_only_if_two_of_their_intervals_are_apart() -> None:
-    """All intervals contain a common true value with 95 %, so they then overlap in pairs."""
+    """With probability 95 %, all intervals contain a common true value and so overlap in pairs."""
     same = [row(0, 1, 2)] * 3
     assert median_of([*same, row(1.5, 3, 4)]).note is None
     assert "ci has" in str(median_of([*same[:2], row(2.5, 3, 4), *same]).note)

@@ -395,7 +395,7 @@ def test_an_adversary_with_every_trace_is_at_chance(
 
 
 @pytest.mark.parametrize("installs", [4, 120])
-def test_an_adversary_is_at_chance_if_sizes_differ(tmp_path: Path, installs: int) -> None:
+def test_an_adversary_can_only_guess_if_sizes_differ(tmp_path: Path, installs: int) -> None:
     """Sizes are between 1 byte and 3 parts. False alarm at most 1e-9."""
     adversary = seen(tmp_path, installs, lambda id_: 1 + id_[0] * 20, SIZES[installs])
     assert not adversary.wins(), adversary.best()
@@ -503,7 +503,7 @@ def test_a_deletion_leaves_no_part_behind(store: Watched, rows: int) -> None:
         assert parts_stored(store) == sum(sizes.values())
 
 
-def test_a_damaged_entry_stops_no_upload_of_others(store: Watched) -> None:
+def test_a_damaged_entry_does_not_stop_other_uploads(store: Watched) -> None:
     """A new part would move one of the damaged envelope, whose new slot could not be listed."""
     surveys = [published(store, survey(name=name)) for name in ("one", "other")]
     uploads = [
@@ -528,7 +528,7 @@ def test_a_damaged_entry_stops_no_upload_of_others(store: Watched) -> None:
         "UPDATE envelopes SET rows = zeroblob(960) WHERE round = {}",
     ],
 )
-def test_damage_in_one_round_delays_no_purge_of_another(store: Watched, damage: str) -> None:
+def test_damage_in_one_round_does_not_delay_other_purges(store: Watched, damage: str) -> None:
     """A purge would move the last part, but a disk has damaged it, or the entry that lists it."""
     asked = published(store, survey())
     uploads = [Upload(asked, DECEMBER + n % 2, bytes([n]) * 16, 1, bytes(4_000)) for n in range(8)]

@@ -1,8 +1,8 @@
 """Audit of shuffled reports: an adversary measures what it learns, and compares it with the claim.
 
 The adversary controls the server, the register, the order in which people send, and all other
-people's answers. It plays with two answers of one victim many times, and counts an event that it
-has chosen before these games. Clopper-Pearson's limits then give a lower bound of ε:
+people's answers. It plays many games with two answers of one victim, and counts an event that it
+has chosen before these games. Clopper-Pearson's limits then give a lower bound on ε:
 
     ε >= ln((lower(P[event | one answer]) - δ) / upper(P[event | other answer]))
 
@@ -63,13 +63,13 @@ Rows = npt.NDArray[np.float64]
 
 
 def bound(hits: int, misses: int, games: int, delta: float) -> float:
-    """Return a lower bound of ε from how often an event happened with each of two answers."""
+    """Return a lower bound on ε from how often an event happened with each of two answers."""
     lower = lower_limit(hits, games, LIMIT_ERROR) - delta
     return math.log(lower / upper_limit(misses, games, LIMIT_ERROR)) if lower > 0 else 0.0
 
 
 def least_epsilon(one: Rows, other: Rows) -> float:
-    """Return a lower bound of ε from the adversary's scores with each of two answers.
+    """Return a lower bound on ε from the adversary's scores with each of two answers.
 
     The event is a score above a threshold, which the first half of the games determines.
     """
@@ -174,7 +174,7 @@ def test_a_fault_in_what_people_send_reveals_more_than_is_stated(name: str) -> N
 @pytest.mark.long
 @pytest.mark.parametrize("name", HONEST)
 def test_many_games_with_an_honest_crowd_reveal_at_most_the_stated_epsilon(name: str) -> None:
-    """The games measure over a third of what is stated, so the test can fail."""
+    """The games measure more than a third of what is stated, so the test can fail."""
     asked = HONEST[name]
     found = Crowd(asked).least_epsilon(MANY_GAMES)
     assert stated(asked) / 3 < found <= stated(asked)

@@ -170,7 +170,7 @@ MAX_FLOOD_BYTES = 128 * MIB  # 64 MB of bodies at a time, and what the relay nee
 
 
 @pytest.mark.long
-def test_a_flood_of_large_bodies_takes_no_room_and_half_of_the_rate_at_most(tmp_path: Path) -> None:
+def test_a_flood_of_large_bodies_takes_no_room_and_at_most_half_of_the_rate(tmp_path: Path) -> None:
     """The bodies have a known mark and a possible length. Honest people always get 202."""
     large = SealedEnvelope(MARK, bytes(max(LENGTHS))).pack()
     number = itertools.count()

@@ -120,8 +120,8 @@ def test_only_an_author_who_names_a_small_group_gets_a_small_step(name: str) -> 
     assert replace(TEMPLATES[name], people=30).step < DEFAULT_STEP
 
 
-def test_a_class_sees_estimates_as_early_as_its_template_says(tmp_path: Path) -> None:
-    """30 people answer one by one; from then on, each step changes the page. Nothing is earlier."""
+def test_a_small_group_sees_estimates_as_early_as_its_template_says(tmp_path: Path) -> None:
+    """30 people answer one by one. No estimate is early; then each step changes the page."""
     draft, shown = replace(TEMPLATES["yes-no"], people=30), list[int | None]()
     assert (draft.people, draft.step, draft.first_shown) == (30, 5, 18)
     with world(tmp_path, NOON, steps=True) as here:

@@ -26,7 +26,7 @@ def test_exact_and_lightly_noised_counts_reveal_everyone() -> None:
         assert float(str(row["measured"])) == pytest.approx(stated, abs=0.12)
 
 
-def test_few_wild_counts_protect_nobody() -> None:
+def test_few_wild_counts_protect_no_one() -> None:
     """With a fifth of the counts at random, exact ones reveal everyone. Twin: 70 % of them."""
     rows = simulate("attack", epsilon=1, off=0, wild="0.2,0.7", repetitions=8).rows
     found = {row["wild"]: row for row in rows if row["wild"] is not None}

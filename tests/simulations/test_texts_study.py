@@ -21,7 +21,7 @@ def at_least(law: DiscreteLaplace, k: int) -> float:
 def test_the_threshold_hides_a_text_of_one_person_and_shows_enough(
     epsilon: str, delta: float
 ) -> None:
-    """Sum the noise. Twins: a threshold that is lower by 1, and a text of one person less."""
+    """Sum the noise. Twins: a threshold that is lower by 1, and a text with one person fewer."""
     law = DiscreteLaplace(Epsilon(epsilon), 2)
     threshold, least = reach(law, delta), reach(law, 1 - RIGHT)
     assert at_least(law, threshold) <= delta < at_least(law, threshold - 1)

@@ -1,4 +1,4 @@
-"""`deniable certify --audit`: measure a lower limit of the ε that real reports reveal."""
+"""`deniable certify --audit`: measure a lower bound on the ε that real reports reveal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--audit",
         action="store_true",
         default=None,
-        help="instead of proving ε, measure a lower limit of the ε that real reports reveal",
+        help="instead of proving ε, measure a lower bound on the ε that real reports reveal",
     )
     parser.add_argument(
         "--trials",
@@ -106,7 +106,7 @@ def _lines(audits: list[Audited], holds: bool, error: float) -> Iterator[str]:
 
 AUDIT = Verb(
     "certify",
-    "with --audit, measure a lower limit of the ε that reports reveal",
+    "with --audit, measure a lower bound on the ε that reports reveal",
     arguments,
     run,
     group="research",

@@ -76,7 +76,7 @@ DEFAULTS = {"connect_timeout": 10, "application_name": "deniable-client"}
 CORRUPT = ("XX001", "XX002")
 
 CREATING = 1_145_979_443  # the lock of the process that creates the tables
-# Each query has an index. Without statistics, PostgreSQL would read whole tables all the same.
+# Each query has an index. Without statistics, PostgreSQL would still read whole tables.
 _BEGIN = """
 BEGIN ISOLATION LEVEL {level}; SET LOCAL search_path = deniable;
 SET LOCAL lock_timeout = {wait}; SET LOCAL statement_timeout = {wait};

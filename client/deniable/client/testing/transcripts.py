@@ -1,4 +1,4 @@
-"""Transcripts: every byte that a device posts, and a lower limit of the ε that they reveal.
+"""Transcripts: every byte that a device posts, and a lower bound on the ε that they reveal.
 
 The client and the noise are real. Only the network and the clock are simulated: a server in memory
 keeps each posted body.

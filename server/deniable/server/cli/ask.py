@@ -336,7 +336,7 @@ def _page_address(text: str) -> str:
             "expected the address of a page, like https://host.example/late.html"
         )
     if parts.scheme == "http" and not is_loopback(parts.hostname):
-        raise ArgumentTypeError("browsers can answer only on https, or on this machine")
+        raise ArgumentTypeError("browsers can answer only over https, or on this machine")
     return text
 
 

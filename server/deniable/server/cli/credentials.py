@@ -139,7 +139,7 @@ def token_arguments(parser: ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="for an app token: most reports of one survey in an hour (default: no limit)",
+        help="for an app token: maximum reports of each survey per hour (default: no limit)",
     )
     listed = actions.add_parser("list", help="list the tokens with their ids")
     revoke = actions.add_parser("revoke", help="revoke a token immediately")
@@ -182,7 +182,7 @@ def _create_token(args: Namespace) -> int:
         print(f"role {role}, until {expires:%Y-%m-%d}; it is not shown again", file=sys.stderr)
         if args.label:
             bound = args.label.partition("=")[0]
-            warning = f"from now on, reports that name any {bound} need the token of its value"
+            warning = f"from now on, reports that name any {bound} need a token bound to its value"
             print(warning, file=sys.stderr)
     return show(args, made, [token])
 

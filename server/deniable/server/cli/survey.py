@@ -60,7 +60,7 @@ def arguments(parser: ArgumentParser) -> None:
     for action in (check, publish):
         action.add_argument("file", type=Path, metavar="FILE", help="the survey, in TOML")
     next_ = actions.add_parser(
-        "next", help="draft the survey to ask now, from the final results of another"
+        "next", help="draft a follow-up survey from the final results of another"
     )
     _add_choices(next_)
     show_ = actions.add_parser(
@@ -447,7 +447,9 @@ def _published(file: Path, text: str) -> Survey:
     try:
         document = str(json.loads(text)["document"]).encode()
     except (ValueError, KeyError, TypeError):
-        raise WrongUse(f"{file} is no survey as `deniable survey show --json` prints it") from None
+        raise WrongUse(
+            f"{file} is not a survey in the form that `deniable survey show --json` prints"
+        ) from None
     return parse_document(document)
 
 

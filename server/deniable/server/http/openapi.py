@@ -121,11 +121,11 @@ ESTIMATES = (
     f"and {MAX_ROWS:,} rows. `left_out` and `rows_left_out` count what is not included."
 )
 SENDING = (
-    f"At most {MAX_BODY_BYTES} bytes, in JSON {MAX_JSON_BYTES}. Without a token one envelope with "
-    f"one report, with an app token up to {MAX_ENVELOPES} envelopes of up to {MAX_REPORTS} reports "
-    "each. A report of a survey by invitation needs its code in `Deniable-Invitation`. An envelope "
-    "is accepted or refused as a whole. Sending is idempotent: reports with the same id count "
-    "once, so an upload without a response may be sent again."
+    f"At most {MAX_BODY_BYTES} bytes, or {MAX_JSON_BYTES} in JSON. Without a token, one envelope "
+    f"with one report; with an app token, up to {MAX_ENVELOPES} envelopes of up to {MAX_REPORTS} "
+    "reports each. A report of a survey by invitation needs its code in `Deniable-Invitation`. An "
+    "envelope is accepted or refused as a whole. Sending is idempotent: reports with the same id "
+    "count once, so an upload without a response may be sent again."
 )
 PUBLISH = "Publish a survey signed by a key that is enrolled."
 ALWAYS = (500, 503)  # 500: internal error; 503: unreadable store or overloaded server

@@ -84,7 +84,7 @@ def check_class(role: str, label: str, limit: int) -> None:
     """Refuse a label value or a limit that no app token can have."""
     name, _, value = label.partition("=")
     if (label or limit) and role != "app":
-        raise WrongUse("only a token with the role app has --label and --limit")
+        raise WrongUse("only a token with the role app can have --label or --limit")
     if label and not (name and value and label.isprintable() and len(label) <= MAX_CLASS):
         raise WrongUse(f"--label must be like channel=ci, got {label!r}")
     if not 0 <= limit <= MAX_HOURLY_REPORTS:

@@ -10,8 +10,9 @@ the operator has given this process:
                         and its mark is that of the survey and round
 
 An app token may stand for a class of installs, such as those from one shop: then its reports may
-name one value of one label, and no one else's reports may name a value of that label. A token may
-also have an hourly limit. So a leaked token forges only its own class, and only so many reports.
+name one value of one label, and reports without such a token may name no value of that label. A
+token may also have an hourly limit. So a leaked token can forge only reports of its own class, up
+to its limit.
 
 A relay sends its batches in bodies that it signs. Each report counts in the crowd of its batch, and
 a statement about dropped envelopes is stored.
@@ -76,7 +77,7 @@ MISSING_KEY_SECONDS = 60
 MANY = "too many reports of this survey came from addresses near this one; send it again later"
 OVER_LIMIT = "this app token has sent as many reports of this survey as it may in an hour"
 BODY_OVER_LIMIT = "this app token may send {} of one survey in an hour; send fewer in a body"
-OTHER_CLASS = "reports that name a value of the label {!r} need the app token of that value"
+OTHER_CLASS = "reports that name a value of the label {!r} need an app token bound to that value"
 DOUBTED = "the server's clock is not trusted; send the same body again later"
 REFUSED_AT_COMMIT: Mapping[str, str] = {  # the detail of each such outcome
     "late": "reports of this round are no longer accepted",
@@ -119,7 +120,7 @@ class Receipt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class AppTokens:
     """Cache of app tokens, by `Authorization` header, for a quarter of a second.
 
-    Frequent requests need no lookup each, and a revoked token is refused soon. The reports of each
+    Frequent requests need few lookups, and a revoked token is refused soon. The reports of each
     token are counted in memory for an hour, and only to apply its limit.
     """
 

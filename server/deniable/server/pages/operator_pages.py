@@ -69,7 +69,7 @@ class ListedToken(Struct, frozen=True, kw_only=True):
     role: str
     created: date
     label: str  # the class of installs of an app token, such as channel=ci; may be empty
-    limit: int  # most reports of one survey in an hour; 0 if there is no limit
+    limit: int  # maximum reports of each survey per hour; 0 if there is no limit
     used: date | None  # last day of use
     expires: date
     expired: bool

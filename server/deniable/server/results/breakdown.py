@@ -7,8 +7,8 @@ intervals hold for all values of a label and all options of a question together.
 
 The median over the values of a label is next to the estimate from all reports. A forger who can
 only name fewer than half of the values, because app tokens are bound to them, cannot move it out of
-the range of the honest groups. It has no weights, because forgers can make their groups larger. So
-only listed values count, because forgers could invent values of an open set.
+the range of the honest groups. It is unweighted, because forgers can make their groups larger. Only
+listed values count, because forgers could invent values of an open set.
 
 Each value is compared with the first one of its label; no one is in both groups. Devices draw arms
 with equal probability, so two arms with too different numbers of reports show that an arm changes

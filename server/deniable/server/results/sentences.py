@@ -427,7 +427,7 @@ def crowd_facts(survey: Survey, people: int) -> dict[str, Any]:  # Any: JSON
     if not 2 <= people <= MAX_PEOPLE:
         raise WrongUse(f"--crowd must be from 2 to {MAX_PEOPLE:,}, got {people:,}")
     if survey.repeats:
-        raise WrongUse("--crowd: an observer links repeated reports, so a shuffle hides none")
+        raise WrongUse("--crowd: an observer can link repeated reports, so a shuffle hides none")
     facts: dict[str, Any] = {"crowd": people, "delta": DELTA, "shuffled": crowds(survey, people)}
     if survey.draws > 1:
         facts["shuffled_lifetime"] = _upward(rounds_epsilon(survey, people, float(DELTA)))

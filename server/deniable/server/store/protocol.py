@@ -301,7 +301,7 @@ class Store(StoreReader, AbstractContextManager["Store"], Protocol):
     def revoke_token(self, identifier: str, by: str = COMMAND) -> None:
         """Revoke the tokens whose ids begin with `identifier`.
 
-        A token with a label ends and loses its name, and goes on binding its label until it is
+        A token with a label expires and loses its name, but still binds its label until it is
         revoked once more.
         """
 

@@ -289,7 +289,7 @@ class Token:
     name: str  # the same as `id` if the operator gave none
     used: date | None  # last day of use
     label: str = ""  # the label value that its reports may name, such as channel=ci; or empty
-    limit: int = 0  # most reports of one survey in an hour; 0 if there is no limit
+    limit: int = 0  # maximum reports of each survey per hour; 0 if there is no limit
 
     @property
     def class_of_installs(self) -> tuple[str, str]:

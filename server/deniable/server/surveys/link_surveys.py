@@ -42,7 +42,7 @@ minimum_reports = {minimum}           # no estimate is shown below it
 step = {step:<24}# results change in steps of about this many answers
 {more}"""
 ARMS = """
-[[label]]                      # each device picks one of the versions by chance, and shows it
+[[label]]                      # each device picks one of the versions at random, and shows it
 name = "version"
 arms = {}
 """

@@ -35,7 +35,7 @@ def _certify_arguments(parser: ArgumentParser) -> None:
             f"--{option}", metavar=option[0].upper(), type=int, help="size of the mechanism"
         )
     for end, default in (("low", 0.0), ("high", 1.0)):
-        effect = f"{end} end of a number's range; changes no integer"
+        effect = f"{end} end of a number's range; does not change the integers"
         parser.add_argument(f"--{end}", type=float, default=default, help=effect)
     add_json(parser)
 

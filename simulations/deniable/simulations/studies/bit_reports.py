@@ -7,7 +7,7 @@ the first fiftieth of the people, in which the walk only approaches its goal.
 
 A search that adapts divides each step by the slope of a least-squares line through the recent
 groups, or with few people by a first guess. Its estimate is the point at which the line through all
-averaged groups has the wanted rate. From 10^6 people on, the first groups are smaller.
+averaged groups has the wanted rate. With 10^6 people or more, the first groups are smaller.
 
 Source: Polyak, Juditsky 1992, "Acceleration of stochastic approximation by averaging", SIAM J.
 Control Optim. 30(4).
@@ -132,7 +132,7 @@ class Line:
 
     @property
     def slope(self) -> Array:
-        """The decrease of the difference per unit, of at least a tenth."""
+        """Decrease of the difference per unit; at least a tenth."""
         xx, xy = self._sums[2:] - self._sums[0] * self._sums[:2] / self.people
         spread = np.maximum(xx, 0) + self.variance
         return np.asarray(np.maximum(LEAST_SLOPE, (self.variance * self.first - xy) / spread))

@@ -95,7 +95,7 @@ def reach(noise: DiscreteLaplace, probability: float) -> int:
 
 
 def local_limit(epsilon: float, people: int) -> float:
-    """Return a share that no local protocol can find as reliably, even in a text that is known."""
+    """Return a share that no local protocol can find as reliably, even if it knows the text."""
     distance = RIGHT - FALSE_DISCOVERY
     return max(1 / people, math.sqrt(-noise(epsilon) * math.log(1 - distance**2) / people))
 
