@@ -453,10 +453,10 @@ def test_a_survey_that_protects_little_says_so(played: Played) -> None:
         in (played.scenes["others"]["little"]["text"])
     )
     sent = played.scenes["others"]["little"]["draw"]["text"]
-    assert "every number from 0.03 to 100.00 sends: Yes." in sent or "0.00 to 0.03" in sent
+    assert "every number from 0.03 to 100.00: Yes." in sent or "0.00 to 0.03" in sent
     usual = played.scenes["again"]["page"]
     assert little not in usual
-    assert "Nobody can be sure that it is true." in usual
+    assert "Nobody can be sure that it contains your true answer." in usual
 
 
 WORDS = {"en": "Late this week?", "fr": "En retard ?", "de": "Diese Woche zu spät?"}
@@ -490,11 +490,13 @@ QUESTIONS = {
         "Your device may change your answer by chance before it sends it",
         "If someone is 10 % sure before, they can be at most 24 % sure after (ε 1).",
         "Of 100 people who say yes, about 73 send yes and 27 send no.",
-        "Of 100 people who say no, about 27 send yes.",
+        "Of 100 people who say no, about 27 send yes and 73 send no.",
     ),
     "What was sent?": ("What was sent", "This was sent: "),
     "Who sees what?": ("Who sees what", "could see your answer", "your network address"),
-    "Can I answer again, or take it back?": ("This browser has already answered.",),
+    "Can I answer again, or take it back?": (
+        "This browser has already answered. You cannot take the answer back.",
+    ),
 }
 BEFORE = {
     "again": "You cannot take it back. This browser answers this survey only once.",

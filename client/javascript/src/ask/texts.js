@@ -21,29 +21,29 @@ const ENGLISH = {
   versions: "This survey compares {count} versions. Your device picked yours by chance:",
   safe_title: "Why nobody can be sure of your answer",
   noise:
-    "Your device may change your answer by chance before it sends it, so nobody can be sure of your answer.",
+    "Your device may change your answer by chance before it sends it, so nobody who sees what it sends can be sure of your answer.",
   little_title: "This survey gives your answer little protection",
   little:
     "Your device may change your answer by chance before it sends it, but seldom enough that someone who sees all that it sends can be almost sure of your answer.",
   belief: "If someone is 10 % sure before, they can be at most {share} % sure after (ε {epsilon}).",
   beyond: "If someone is 10 % sure before, they can be more than 99 % sure after (ε {epsilon}).",
   odds_bit:
-    "Of {all} people who say yes, about {keep} send yes and {lie} send no. Of {all} people who say no, about {lie} send yes.",
+    "Of {all} people who say yes, about {keep} send yes and {lie} send no. Of {all} people who say no, about {lie} send yes and {keep} send no.",
   odds_choice:
     "Of {all} people, about {keep} send their own answer. The others send a different one.",
   picture:
     "100 people. Someone suspects {before} of them before seeing what they send, and at most {after} of them afterwards.",
-  before: "suspected before: 10",
-  after: "suspected afterwards: at most {share}",
+  before: "suspected before: 10 of 100",
+  after: "suspected afterwards: at most {share} of 100",
   leaves_title: "Who sees what",
   leaves:
-    "Sent in clear with the report: {names}. The server sees your network address while the report arrives, so it can tell that you took part.",
+    "Sent unchanged with the report: {names}. The server sees your network address while the report arrives, so it can tell that you took part.",
   the_survey: "the survey",
   the_round: "the round",
   all_rounds:
     "This survey asks up to {rounds} times. That figure is for one time. For all of them:",
   kept:
-    "The server deletes the report by {until}. Backups may keep it longer. The counts are kept.",
+    "The server deletes the report by {until}. Backups may keep it longer. The totals of all answers are kept.",
   trust:
     "Anyone who can change this page's script could see your answer. So could this browser's extensions, and anyone who sees this screen. The page's files are listed in the server's public register, so that anyone can check them.",
   invitation:
@@ -51,7 +51,7 @@ const ENGLISH = {
   checked: "Survey {id}, signed by the key {key}.",
   said: "You said {answer}.",
   drew: "Your device drew the random number {drawn} (from 0 to 100).",
-  sends: "With your answer, every number from {from} to {to} sends: {sent}.",
+  sends: "With your answer, your device sends this for every number from {from} to {to}: {sent}.",
   coin: "Your device tossed a coin for your option: {side}. So it sends: {sent}.",
   heads: "heads",
   tails: "tails",
@@ -69,12 +69,12 @@ const ENGLISH = {
   number: "about {value}",
   symbol: "symbol {symbol} of {symbols}",
   text: "a code that many texts share",
-  arrived: "Your report has arrived. It counts as one answer.",
-  unsure: "Nobody can be sure that it is true.",
+  arrived: "Your report has arrived. It counts as one answer, and you cannot take it back.",
+  unsure: "Nobody can be sure that it contains your true answer.",
   waiting:
     "Your report is stored on this device. It is sent as soon as this page is open and the device is online.",
   sending: "Your report is stored on this device and is being sent.",
-  answered: "This browser has already answered.",
+  answered: "This browser has already answered. You cannot take the answer back.",
   unknown_report: "What it sent is no longer stored here.",
   results: "How others have answered so far",
   early: "This survey opens on {day}.",
@@ -119,7 +119,7 @@ const GERMAN = {
     "Diese Umfrage vergleicht {count} Varianten. Ihr Gerät hat Ihre Variante zufällig gewählt:",
   safe_title: "Warum sich niemand Ihrer Antwort sicher sein kann",
   noise:
-    "Ihr Gerät ändert Ihre Antwort möglicherweise zufällig, bevor es sie sendet. Deshalb kann sich niemand Ihrer Antwort sicher sein.",
+    "Ihr Gerät ändert Ihre Antwort möglicherweise zufällig, bevor es sie sendet. Deshalb kann sich niemand, der das Gesendete sieht, Ihrer Antwort sicher sein.",
   little_title: "Diese Umfrage schützt Ihre Antwort nur wenig",
   little:
     "Ihr Gerät ändert Ihre Antwort möglicherweise zufällig, bevor es sie sendet, aber so selten, dass sich jemand, der alles Gesendete sieht, Ihrer Antwort fast sicher sein kann.",
@@ -128,22 +128,22 @@ const GERMAN = {
   beyond:
     "Wer sich vorher zu 10 % sicher ist, kann sich danach zu mehr als 99 % sicher sein (ε {epsilon}).",
   odds_bit:
-    "Von {all} Menschen, die mit Ja antworten, senden etwa {keep} Ja und {lie} Nein. Von {all} Menschen, die mit Nein antworten, senden etwa {lie} Ja.",
+    "Von {all} Menschen, die mit Ja antworten, senden etwa {keep} Ja und {lie} Nein. Von {all} Menschen, die mit Nein antworten, senden etwa {lie} Ja und {keep} Nein.",
   odds_choice:
     "Von {all} Menschen senden etwa {keep} ihre eigene Antwort, die anderen eine andere.",
   picture:
     "100 Menschen. Jemand verdächtigt {before} von ihnen, bevor ihre Meldungen bekannt sind, und danach höchstens {after} von ihnen.",
-  before: "vorher verdächtigt: 10",
-  after: "danach verdächtigt: höchstens {share}",
+  before: "vorher verdächtigt: 10 von 100",
+  after: "danach verdächtigt: höchstens {share} von 100",
   leaves_title: "Wer was sieht",
   leaves:
-    "Offen mit der Meldung gesendet werden: {names}. Der Server sieht Ihre Netzwerkadresse, während die Meldung ankommt, und weiß deshalb, dass Sie teilgenommen haben.",
+    "Unverändert mit der Meldung gesendet werden: {names}. Der Server sieht Ihre Netzwerkadresse, während die Meldung ankommt, und weiß deshalb, dass Sie teilgenommen haben.",
   the_survey: "die Umfrage",
   the_round: "die Runde",
   all_rounds:
     "Diese Umfrage fragt bis zu {rounds}-mal. Die Angabe oben gilt für ein einzelnes Mal. Für alle zusammen gilt:",
   kept:
-    "Der Server löscht die Meldung bis zum {until}. In Sicherungskopien kann sie länger erhalten bleiben. Die Zählung bleibt gespeichert.",
+    "Der Server löscht die Meldung bis zum {until}. In Sicherungskopien kann sie länger erhalten bleiben. Die Summen aller Antworten bleiben gespeichert.",
   trust:
     "Wer das Skript dieser Seite ändern kann, könnte Ihre Antwort sehen, ebenso die Erweiterungen dieses Browsers und alle, die diesen Bildschirm sehen. Die Dateien der Seite stehen im öffentlichen Register des Servers, damit alle sie prüfen können.",
   invitation:
@@ -170,12 +170,14 @@ const GERMAN = {
   number: "etwa {value}",
   symbol: "Symbol {symbol} von {symbols}",
   text: "ein Code, der zu vielen Texten gehört",
-  arrived: "Ihre Meldung ist angekommen. Sie zählt als eine Antwort.",
-  unsure: "Niemand kann sicher sein, dass sie stimmt.",
+  arrived:
+    "Ihre Meldung ist angekommen. Sie zählt als eine Antwort, und Sie können sie nicht zurücknehmen.",
+  unsure: "Niemand kann sicher sein, dass sie Ihre wahre Antwort enthält.",
   waiting:
     "Ihre Meldung ist auf diesem Gerät gespeichert. Sie wird gesendet, sobald diese Seite geöffnet und das Gerät online ist.",
   sending: "Ihre Meldung ist auf diesem Gerät gespeichert und wird gesendet.",
-  answered: "In diesem Browser wurde die Umfrage bereits beantwortet.",
+  answered:
+    "In diesem Browser wurde die Umfrage bereits beantwortet. Sie können die Antwort nicht zurücknehmen.",
   unknown_report: "Was gesendet wurde, ist hier nicht mehr gespeichert.",
   results: "Wie andere bisher geantwortet haben",
   early: "Diese Umfrage beginnt am {day}.",
