@@ -442,7 +442,7 @@ def test_anyone_can_certify_what_a_shuffle_hides(
     ("text", "words", "says"),
     [
         (survey_text(BIT), ["--crowd", "1"], "--crowd must be from 2 to 1,000,000, got 1"),
-        (survey_text(BIT, repeat="latched", repeat_rounds=3), [], "links repeated reports"),
+        (survey_text(BIT, repeat="latched", repeat_rounds=3), [], "can link repeated reports"),
         ("{}", [], "is not a survey in the form that `deniable survey show --json` prints"),
         ('{"document": "{}"}', [], "survey"),
     ],
