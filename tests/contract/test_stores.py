@@ -432,6 +432,16 @@ def test_crowds_are_counted_by_labels(store: Store) -> None:
     }
 
 
+def test_hashes_of_labels_do_not_link_two_rounds(store: Store) -> None:
+    asked = published(store, survey('[[label]]\nname = "version"\npattern = "[0-9]"\n' + BIT))
+    payload = encode_report(asked.survey, (0,), {"version": "1"})
+    for number in (DECEMBER, DECEMBER + 1):
+        with store.transaction() as transaction:
+            commit(transaction, [Upload(asked, number, bytes(16), 1, payload, batch=b"one")])
+    one, other = (crowd.by_labels for crowd in store.crowds(asked.sequence).values())
+    assert {hashes for hashes, _ in one}.isdisjoint(hashes for hashes, _ in other)
+
+
 def test_surveys_and_rounds_are_counted_separately(store: Store) -> None:
     one, other = published(store, survey(name="one")), published(store, survey(name="other"))
     take(store, one, 1)

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from deniable.server.http.messages import HttpError
 from deniable.server.http.tokens import new_token
 from deniable.server.intake.writer import Unavailable
-from deniable.server.store import FILE, PublishedSurvey
+from deniable.server.store import FILE, PublishedSurvey, Upload
 from deniable.shared.cli.command import main
 from deniable.shared.envelope import Envelope, encode_report
 from tests.server.surveys import BIT, DECEMBER, survey
@@ -147,6 +148,19 @@ def test_only_accepted_reports_count(here: World, monkeypatch: pytest.MonkeyPatc
         assert send(here, token, [carrying(asked, 2, "ci")]).status_code == 503
     assert counts(send(here, token, [carrying(asked, 2, "ci", "ci")])) == (2, [])
     assert send(here, token, [carrying(asked, 3, "ci")]).status_code == 429
+
+
+def test_reports_of_the_last_hour_are_not_given_back(here: World) -> None:
+    asked, tokens = here.publish(survey(BIT)), here.front.intake.app_tokens
+    token = token_of(here, limit=6)
+    assert counts(send(here, token, [Envelope(asked.id, DECEMBER, bytes(16), 1, b"\1")])) == (1, [])
+    header, upload = f"Bearer {token}", Upload(asked, DECEMBER, bytes(16), 5, bytes(5))
+    earlier = tokens.reserve(header, [upload])
+    here.clock.pass_(hours=1)
+    assert tokens.reserve(header, [upload])
+    tokens.give_back(earlier, [upload])
+    with pytest.raises(HttpError, match="as many reports"):
+        tokens.reserve(header, [upload])
 
 
 def unavailable(*_: object) -> None:

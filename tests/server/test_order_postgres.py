@@ -15,6 +15,7 @@ from psycopg import sql
 
 from deniable.server.intake.commit import commit
 from deniable.server.store import Database, PublishedSurvey
+from deniable.server.store.postgres import scrub
 from deniable.server.store.postgres.postgres_database import ARRIVALS, ENVELOPES, TIERS
 from deniable.server.store.postgres.postgres_store import PostgresStore
 from deniable.server.store.postgres.scrub import ALL, settle
@@ -188,6 +189,20 @@ def test_a_reader_delays_the_settling_of_few_arrivals_only(attacked: Attacked) -
     attacked.settle()
     assert [rows_of(attacked.database, table) for table in ARRIVALS] == [0, 0]
     assert sum(rows_of(attacked.database, table) for table in TIERS[-1]) == 2 * 8 * 5
+
+
+def test_nothing_is_settled_while_either_arrival_table_waits(
+    attacked: Attacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = attacked.store._pool
+    attacked.send(crowd(1, 5))
+    with monkeypatch.context() as patched:
+        patched.setattr(scrub, "_merge", lambda *_: False)
+        assert not settle(pool)
+    attacked.send(crowd(2, 5))
+    assert not settle(pool), "the other table has reports in the order of their arrival"
+    attacked.settle()
+    assert [rows_of(attacked.database, table) for table in ARRIVALS] == [0, 0]
 
 
 STORED = (
